@@ -49,8 +49,8 @@ const (
 	AnnotationOwnedKinds = "fleetwright.dev/owned-kinds"
 
 	// AnnotationCopies, on a member's Deployment, lists its copies of ConfigMaps and Secrets of the
-	// hub, separated by commas, as KIND/NAME or, if it is updated in place, KIND/NAME@SERIAL. A
-	// difference in it alone does not cause a write.
+	// hub, separated by commas, as KIND/NAME or, if it is updated in place, KIND/NAME@SERIAL.
+	// Deployment/UID is added after they were applied for this Deployment.
 	AnnotationCopies = "fleetwright.dev/copies"
 
 	// AnnotationDigest, on a snapshot, is the digest of its content, with the key of the hub. This

@@ -36,11 +36,8 @@ func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error
 				return false, err
 			}
 			deploymentIsUnchanged = result.Action == object.Unchanged
-			switch {
-			case result.Action == object.Created:
+			if result.Action == object.Created {
 				err = r.applyCopiesOfNew(ctx, t, result.UID)
-			case result.Action == object.Adopted && result.PreviousUID == "":
-				err = r.applyCopiesOfNew(ctx, t, result.Object.GetUID())
 			}
 			return result.IsChange(), err
 		},
@@ -116,7 +113,7 @@ func (r *reconciler) ensureResult(ctx context.Context, t task, desired *unstruct
 	}
 	record := ""
 	if kind == "Deployment" && t.hasCopies() {
-		record = t.copyRecord().String()
+		record = t.copyAnnotation()
 	}
 	if existing == nil && isOptional(kind) {
 		t.memory.created[kind] = true
@@ -134,6 +131,12 @@ func (r *reconciler) ensureResult(ctx context.Context, t task, desired *unstruct
 		CorrectionDelay: t.memory.drift.wait(time.Now()),
 		Copies:          record,
 		Verify:          func(ctx context.Context) error { return r.remover.verifyWithHub(ctx, t) },
+		BeforeAdopt: func(ctx context.Context, existing client.Object) error {
+			if kind != "Deployment" {
+				return nil
+			}
+			return r.applyCopiesOfNew(ctx, t, existing.GetUID())
+		},
 		OnRestart: func(existing client.Object, change string) {
 			r.announcer.announce(t.app, existing, v1alpha1.ReasonAdoptionRestartsPods, "Adopt",
 				"adopting %s %s replaces its pods, because its pod template changes: %s", kind, existing.GetName(), change)

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -36,11 +37,35 @@ type copyMemory struct {
 	// serials has the serial of each copy that is there, which is 0 for a Versioned one, and notThere
 	// for one that is not.
 	serials map[copies.Key]int64
+	// recorded has the serial with which the record last listed a copy that is there.
+	recorded map[copies.Key]int64
 	// nextPrune is when to try again to delete copies, after it failed.
 	nextPrune time.Time
 	// sameSpec are the first and the last of the last generations of the Deployment that differ only in
 	// its record.
 	sameSpec struct{ first, last int64 }
+}
+
+func newCopyMemory(owner types.UID) copyMemory {
+	return copyMemory{owner: owner, serials: map[copies.Key]int64{}, recorded: map[copies.Key]int64{}}
+}
+
+// compareWithRecord compares what is known of a copy with the record. If the record had it, or a newer
+// content of it, the member was restored to an earlier state.
+func (m *copyMemory) compareWithRecord(key copies.Key, record copies.Record) {
+	serial, isRecorded := record.Serial(key)
+	last, wasRecorded := m.recorded[key]
+	switch {
+	case m.serials[key] == notThere:
+		delete(m.recorded, key)
+	case isRecorded && (!wasRecorded || serial >= last):
+		m.recorded[key] = serial
+	case isRecorded:
+		m.serials[key], m.recorded[key] = serial, serial
+	case wasRecorded:
+		m.serials[key] = notThere
+		delete(m.recorded, key)
+	}
 }
 
 // noteRecorded records that the record of a Deployment was written.
@@ -101,11 +126,19 @@ func (o objects) recordedCopies() copies.Record {
 	return copies.ParseRecord(o.deployment.Annotations[v1alpha1.AnnotationCopies])
 }
 
-// serials returns the serials in the record of the Deployment.
-func (o objects) serials() []observation.ConfigurationSerial {
+// confirmedOwner returns the UID of the Deployment that owns the copies in the record of the Deployment,
+// or "" if the record was written before they were applied. It is the UID of another Deployment if
+// somebody created the Deployment again from a backup.
+func (o objects) confirmedOwner() types.UID {
+	return copies.ConfirmedOwner(o.deployment.Annotations[v1alpha1.AnnotationCopies])
+}
+
+// serials returns the serials in the record of the Deployment, without those of copies that may not be
+// there.
+func (t task) serials() []observation.ConfigurationSerial {
 	var serials []observation.ConfigurationSerial
-	for _, recorded := range o.recordedCopies() {
-		if recorded.Serial > 0 && len(serials) < maxSerials {
+	for _, recorded := range t.objects.recordedCopies() {
+		if recorded.Serial > 0 && len(serials) < maxSerials && (t.isApplied(recorded.Key) || t.isConfirmed(recorded.Key)) {
 			serials = append(serials, observation.ConfigurationSerial{Kind: v1alpha1.ConfigurationKind(recorded.Kind), Copy: recorded.Name, Serial: recorded.Serial})
 		}
 	}
@@ -136,6 +169,46 @@ func (t task) copyRecord() copies.Record {
 	return record.Bounded(t.needs)
 }
 
+// copyAnnotation returns the record as it is written. That of a new Deployment is not confirmed. It stays
+// so if the rollout of the Deployment will prove that the copies are there, which saves a request for
+// each member.
+func (t task) copyAnnotation() string {
+	record := t.copyRecord()
+	isOptional := func(needed workload.Copy) bool { return !t.isRequired(copies.KeyOf(needed)) }
+	switch deployment := t.objects.deployment; {
+	case deployment == nil:
+		return record.String()
+	case t.objects.isOwned("Deployment") && deployment.Annotations[v1alpha1.AnnotationCopies] == record.String() && !slices.ContainsFunc(t.copies, isOptional):
+		return record.String()
+	default:
+		return record.ConfirmedFor(deployment.UID)
+	}
+}
+
+// isApplied reports whether this process knows that a copy is there.
+func (t task) isApplied(key copies.Key) bool {
+	serial, isKnown := t.memory.copies.serials[key]
+	return isKnown && serial != notThere
+}
+
+// isConfirmed reports whether a copy that the record lists was applied for the Deployment on the member:
+// the record says so, or the Deployment has rolled out and could not have without the copy.
+func (t task) isConfirmed(key copies.Key) bool {
+	switch t.objects.confirmedOwner() {
+	case t.objects.deployment.UID:
+		return true
+	case "":
+		return t.isRequired(key) && t.objects.hasRolledOut()
+	}
+	return false
+}
+
+// isRequired reports whether the Deployment on the member has pods that do not start without the copy.
+func (t task) isRequired(key copies.Key) bool {
+	spec := &t.objects.deployment.Spec
+	return ptr.Deref(spec.Replicas, 1) > 0 && copies.IsRequired(&spec.Template.Spec, key)
+}
+
 func compareKeys(a, b copies.Key) int {
 	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
 }
@@ -143,25 +216,25 @@ func compareKeys(a, b copies.Key) int {
 // learnCopies brings what is known of the copies up to date with the Deployment that owns them. The
 // record counts for copies that the Deployment uses. Others may have been deleted by a process that
 // ended before it could write that. It does not count for a Deployment whose copies may never have
-// been applied: one of an earlier AppService, one that has just taken the place of another, and a new
-// one that is not available yet. A content that is newer than that of the hub is left alone.
+// been applied: one of an earlier AppService, one that has taken the place of another, and one whose
+// record is not confirmed. A content that is newer than that of the hub is left alone.
 func (t task) learnCopies() {
 	deployment, known := t.objects.deployment, &t.memory.copies
 	isReplaced := known.owner != "" && known.owner != deployment.UID || !t.objects.isOwned("Deployment")
-	isNew := known.owner == "" && deployment.Generation == 1 && !t.objects.hasRolledOut()
 	if known.owner != deployment.UID {
-		*known = copyMemory{owner: deployment.UID, serials: map[copies.Key]int64{}}
+		*known = newCopyMemory(deployment.UID)
 	}
 	record, uses := t.objects.recordedCopies(), t.usedNames()
 	for _, needed := range t.copies {
 		key := copies.KeyOf(needed)
 		if _, isKnown := known.serials[key]; isKnown {
+			known.compareWithRecord(key, record)
 			continue
 		}
 		known.serials[key] = notThere
 		serial, isRecorded := record.Serial(key)
-		if isRecorded && !isReplaced && (serial > needed.Serial || !isNew && uses(key.Name)) {
-			known.serials[key] = serial
+		if isRecorded && !isReplaced && t.isConfirmed(key) && (serial > needed.Serial || uses(key.Name)) {
+			known.serials[key], known.recorded[key] = serial, serial
 		}
 	}
 }
@@ -182,8 +255,8 @@ func (t task) usedNames() func(string) bool {
 }
 
 // applyCopies applies the copies that the Deployment on the member will need, before it is changed. A
-// Deployment that does not exist or is not managed yet comes first, because it owns the copies. If only
-// a newer content is refused for a copy that is there, the rest continues, and the error is returned as
+// Deployment that does not exist comes first, because it owns the copies, and one that is not managed
+// yet is checked first. If only a newer content is refused for a copy that is there, the rest continues, and the error is returned as
 // outdated.
 func (r *reconciler) applyCopies(ctx context.Context, t task) (outdated, err error) {
 	deployment := t.objects.facts["Deployment"]
@@ -194,14 +267,20 @@ func (r *reconciler) applyCopies(ctx context.Context, t task) (outdated, err err
 	return r.applyMissingCopies(ctx, t)
 }
 
-// applyCopiesOfNew applies the copies of a Deployment that was created or adopted a moment ago.
+// applyCopiesOfNew applies the copies of a Deployment that was created a moment ago, or is about to be
+// adopted.
 func (r *reconciler) applyCopiesOfNew(ctx context.Context, t task, owner types.UID) error {
 	if len(t.copies) == 0 {
 		return nil
 	}
-	t.memory.copies = copyMemory{owner: owner, serials: map[copies.Key]int64{}}
+	known := &t.memory.copies
+	if known.owner != owner { // otherwise some may have been applied before an earlier try failed
+		*known = newCopyMemory(owner)
+	}
 	for _, needed := range t.copies {
-		t.memory.copies.serials[copies.KeyOf(needed)] = notThere
+		if _, isKnown := known.serials[copies.KeyOf(needed)]; !isKnown {
+			known.serials[copies.KeyOf(needed)] = notThere
+		}
 	}
 	outdated, err := r.applyMissingCopies(ctx, t)
 	return errors.Join(outdated, err)
@@ -214,7 +293,7 @@ func (r *reconciler) applyMissingCopies(ctx context.Context, t task) (outdated, 
 		if serial != notThere && serial >= needed.Serial {
 			continue
 		}
-		err := r.applyCopy(ctx, t, needed)
+		err := r.applyCopy(ctx, t, needed, serial != notThere)
 		switch {
 		case err != nil && serial == notThere:
 			return outdated, err
@@ -225,14 +304,17 @@ func (r *reconciler) applyMissingCopies(ctx context.Context, t task) (outdated, 
 	return outdated, nil
 }
 
-// applyCopy applies one copy.
-func (r *reconciler) applyCopy(ctx context.Context, t task, needed workload.Copy) error {
+// applyCopy applies one copy, or updates one that is there.
+func (r *reconciler) applyCopy(ctx context.Context, t task, needed workload.Copy, isThere bool) error {
 	content, err := r.snapshots.Content(ctx, t.app, v1alpha1.ConfigurationKind(needed.Kind), needed.Snapshot)
 	if err != nil {
 		return err
 	}
-	begin := time.Now()
-	err = r.copies.Apply(ctx, copies.Object{
+	begin, write := time.Now(), r.copies.Apply
+	if isThere {
+		write = r.copies.Update
+	}
+	err = write(ctx, copies.Object{
 		Key:        copies.KeyOf(needed),
 		Namespace:  t.app.Namespace,
 		AppService: t.app.Name,
@@ -272,6 +354,7 @@ func (r *reconciler) pruneCopies(ctx context.Context, t task) (pruned bool) {
 		}
 		pruned = true
 		known.serials[recorded.Key] = notThere
+		delete(known.recorded, recorded.Key)
 		ctrl.LoggerFrom(ctx).Info("Deleted", "kind", recorded.Kind, "name", recorded.Name)
 	}
 	return pruned
@@ -298,7 +381,7 @@ func (r *reconciler) restoreCopies(ctx context.Context, t task) error {
 		if !found.suspects(needed, t.objects.deployment.Spec.Template.Spec) || t.memory.copies.serials[copies.KeyOf(needed)] > needed.Serial {
 			continue
 		}
-		errs = errors.Join(errs, r.applyCopy(ctx, t, needed))
+		errs = errors.Join(errs, r.applyCopy(ctx, t, needed, false))
 	}
 	return errs
 }
@@ -319,8 +402,13 @@ func (p podDiagnosis) suspects(needed workload.Copy, pod corev1.PodSpec) bool {
 
 // refusedCopy returns why a cluster stops at a copy that its member refuses, or nil.
 func refusedCopy(err error) *object.Blocker {
-	var answer *copies.Error
+	var (
+		answer  *copies.Error
+		notCopy *copies.NotCopyError
+	)
 	switch {
+	case errors.As(err, &notCopy):
+		return &object.Blocker{Reason: v1alpha1.ReasonConflict, Message: "the cluster keeps what it runs: " + notCopy.Error()}
 	case errors.As(err, &answer) && answer.IsRefused():
 		return &object.Blocker{Reason: v1alpha1.ReasonConfigurationRefused, Message: fmt.Sprintf(
 			"%v; the cluster keeps what it runs: if permissions are missing, apply config/member/configuration to the member, otherwise see its quotas and admission policies", answer)}

@@ -110,6 +110,11 @@ func (c *configured) snapshot(kind v1alpha1.ConfigurationKind, from, value strin
 	if kind == v1alpha1.ConfigurationSecret {
 		content = configuration.Content{Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"password": []byte(canary + value)}}
 	}
+	return c.snapshotOf(kind, from, content, serial)
+}
+
+func (c *configured) snapshotOf(kind v1alpha1.ConfigurationKind, from string, content configuration.Content, serial int64) string {
+	c.Helper()
 	ref := configuration.Ref{Kind: kind, From: from}
 	id := configuration.Identity{Namespace: c.app.Namespace, AppService: c.app.Name, Ref: ref}
 	digest := configuration.DigestOf(c.secret, id, content)
@@ -122,7 +127,12 @@ func (c *configured) snapshot(kind v1alpha1.ConfigurationKind, from, value strin
 // change gives a Versioned source another content, which the next revision names.
 func (c *configured) change(kind v1alpha1.ConfigurationKind, from, value string) {
 	c.Helper()
-	named := configuration.Named{Kind: kind, From: from, Snapshot: c.snapshot(kind, from, value, 0)}
+	c.name(kind, from, c.snapshot(kind, from, value, 0))
+}
+
+// name makes the next revision name a snapshot.
+func (c *configured) name(kind v1alpha1.ConfigurationKind, from, snapshot string) {
+	named := configuration.Named{Kind: kind, From: from, Snapshot: snapshot}
 	c.named = slices.DeleteFunc(slices.Clone(c.named), func(n configuration.Named) bool { return n.Kind == kind && n.From == from })
 	c.named = append(c.named, named)
 }
@@ -204,42 +214,50 @@ func (c *configured) copiesOnMember() map[string]string {
 // expectCopies waits until the member has exactly these copies, and the Deployment lists them.
 func (c *configured) expectCopies(want map[string]string) {
 	c.Helper()
-	eventually(c.T, func() error {
-		if diff := cmp.Diff(want, c.copiesOnMember()); diff != "" {
-			return fmt.Errorf("copies (-want +got):\n%s", diff)
-		}
-		recorded := c.recorded()
-		for i := range recorded {
-			recorded[i], _, _ = strings.Cut(recorded[i], "@")
-		}
-		slices.Sort(recorded)
-		if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), recorded); diff != "" {
-			return fmt.Errorf("record (-want +got):\n%s", diff)
-		}
-		return nil
-	})
+	eventually(c.T, func() error { return c.compareCopies(want) })
 }
 
-// recorded returns the items of the record in the Deployment.
+// compareCopies returns an error unless the member has exactly these copies, and the Deployment lists
+// them.
+func (c *configured) compareCopies(want map[string]string) error {
+	c.Helper()
+	if diff := cmp.Diff(want, c.copiesOnMember()); diff != "" {
+		return fmt.Errorf("copies (-want +got):\n%s", diff)
+	}
+	recorded := c.recorded()
+	for i := range recorded {
+		recorded[i], _, _ = strings.Cut(recorded[i], "@")
+	}
+	slices.Sort(recorded)
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(want)), recorded); diff != "" {
+		return fmt.Errorf("record (-want +got):\n%s", diff)
+	}
+	return nil
+}
+
+// recorded returns the copies that the Deployment lists.
 func (c *configured) recorded() []string {
 	c.Helper()
 	deployment := c.deployment()
 	if deployment == nil || deployment.Annotations[v1alpha1.AnnotationCopies] == "" {
 		return nil
 	}
-	return strings.Split(deployment.Annotations[v1alpha1.AnnotationCopies], ",")
+	items := strings.Split(deployment.Annotations[v1alpha1.AnnotationCopies], ",")
+	return slices.DeleteFunc(items, func(item string) bool { return strings.HasPrefix(item, "Deployment/") })
 }
 
 // expectReferences waits until the pod template refers to the copies.
 func (c *configured) expectReferences() {
 	c.Helper()
-	want := []string{c.ofSettings(), c.ofDB(), c.ofRegistry()}
-	eventually(c.T, func() error {
-		if diff := cmp.Diff(want, references(c.deployment())); diff != "" {
-			return fmt.Errorf("references (-want +got):\n%s", diff)
-		}
-		return nil
-	})
+	eventually(c.T, c.compareReferences)
+}
+
+func (c *configured) compareReferences() error {
+	c.Helper()
+	if diff := cmp.Diff([]string{c.ofSettings(), c.ofDB(), c.ofRegistry()}, references(c.deployment())); diff != "" {
+		return fmt.Errorf("references (-want +got):\n%s", diff)
+	}
+	return nil
 }
 
 func references(deployment *appsv1.Deployment) []string {

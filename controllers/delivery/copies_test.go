@@ -355,7 +355,7 @@ func TestCopies_without_their_snapshot(t *testing.T) {
 	c.start()
 	c.planRevision()
 	c.expectReport(c.readyWith(1))
-	before := c.deployment()
+	before := c.observedDeployment()
 	c.revision++
 	c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
 	for _, named := range c.named {
@@ -380,8 +380,8 @@ func TestCopy_that_is_missing_is_applied_again(t *testing.T) {
 	c.connect()
 	c.planRevision()
 	w := c.newReconciler()
-	w.reconcileOnce()
-	c.expectCopies(c.allCopies("1", "1", "1"))
+	c.settle(w, c.allCopies("1", "1", "1"))
+	c.observedDeployment()
 	c.must(onMember.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofSettings()}}))
 	c.makeUnavailable()
 	c.sent.reset()
@@ -591,13 +591,7 @@ func TestCopies_of_a_Deployment_that_exists(t *testing.T) {
 	t.Run("adopted", func(t *testing.T) {
 		t.Parallel()
 		c := newConfigured(t, func(app *v1alpha1.AppService) { app.Spec.ConflictPolicy = v1alpha1.ConflictAdopt })
-		c.must(onMember.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: c.app.Namespace}}))
-		labels := map[string]string{"app": "web"}
-		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "web", Annotations: map[string]string{v1alpha1.AnnotationCopies: "ConfigMap/" + c.ofSettings()}}}
-		deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: labels}
-		deployment.Spec.Template.Labels = labels
-		deployment.Spec.Template.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:0"}}
-		c.must(onMember.Create(t.Context(), deployment))
+		deployment := c.createUnmanaged()
 		c.start()
 		c.planRevision()
 		c.expectReferences()

@@ -45,7 +45,7 @@ func (r *reconciler) report(t task, seen observation.Observation) {
 	seen.UID, seen.Generation, seen.Message = t.app.UID, t.entry.Generation, sanitize(seen.Message)
 	if t.objects.isOwned("Deployment") {
 		seen = seen.WithCounts(t.objects.deployment)
-		seen.Configuration = t.objects.serials()
+		seen.Configuration = t.serials()
 	}
 	if t.objects.isOwned("Service") {
 		seen = seen.WithService(t.objects.service)

@@ -16,11 +16,13 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -173,7 +175,8 @@ func (s *server) user(ctx context.Context, name string, rules []rbacv1.PolicyRul
 }
 
 // runControllers acts as the member's controller manager: it rolls out Deployments that are not
-// paused, and deletes those whose deletion is in the foreground. It ignores Services.
+// paused, and deletes those whose deletion is in the foreground. It ignores Services. As on a real
+// member, no pod starts before its copies are there.
 func runControllers(ctx context.Context) error {
 	manager, err := ctrl.NewManager(onMember.config, ctrl.Options{Scheme: kinds, Metrics: metricsserver.Options{BindAddress: "0"}})
 	if err != nil {
@@ -184,7 +187,10 @@ func runControllers(ctx context.Context) error {
 		if err := manager.GetClient().Get(ctx, r.NamespacedName, deployment); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
-		return reconcile.Result{}, errors.Join(collect(ctx, deployment), rollOut(ctx, deployment))
+		if err := collect(ctx, deployment); err != nil || !hasItsCopies(ctx, deployment) {
+			return reconcile.Result{RequeueAfter: 50 * time.Millisecond}, err
+		}
+		return reconcile.Result{}, rollOut(ctx, deployment)
 	})
 	err = ctrl.NewControllerManagedBy(manager).For(&appsv1.Deployment{}).Complete(deployments)
 	go func() { _ = manager.Start(ctx) }()
@@ -199,6 +205,27 @@ func collect(ctx context.Context, object client.Object) error {
 	before := object.DeepCopyObject().(client.Object)
 	object.SetFinalizers(finalizers)
 	return client.IgnoreNotFound(onMember.Patch(ctx, object, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})))
+}
+
+// hasItsCopies reports whether the copies exist from which the containers of a Deployment have their
+// environment.
+func hasItsCopies(ctx context.Context, deployment *appsv1.Deployment) bool {
+	if deployment.Annotations[v1alpha1.AnnotationCopies] == "" || *deployment.Spec.Replicas == 0 {
+		return true
+	}
+	for _, from := range deployment.Spec.Template.Spec.Containers[0].EnvFrom {
+		key, object := client.ObjectKey{Namespace: deployment.Namespace}, client.Object(nil)
+		switch {
+		case from.ConfigMapRef != nil && !ptr.Deref(from.ConfigMapRef.Optional, false):
+			key.Name, object = from.ConfigMapRef.Name, &corev1.ConfigMap{}
+		case from.SecretRef != nil && !ptr.Deref(from.SecretRef.Optional, false):
+			key.Name, object = from.SecretRef.Name, &corev1.Secret{}
+		}
+		if object != nil && apierrors.IsNotFound(onMember.Get(ctx, key, object)) {
+			return false
+		}
+	}
+	return true
 }
 
 func rollOut(ctx context.Context, deployment *appsv1.Deployment) error {

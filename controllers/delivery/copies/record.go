@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fleetwright/fleetwright/controllers/workload"
@@ -19,6 +20,8 @@ const (
 	maxRecorded = 256
 	// maxSerial is the highest serial that is read from a member.
 	maxSerial = 1_000_000_000
+	// ownerKind begins the item that names the Deployment of a record.
+	ownerKind = "Deployment/"
 )
 
 // Key identifies a copy on a member.
@@ -70,7 +73,7 @@ func parseItem(item string) (Recorded, bool) {
 	return recorded, isKind && len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
-// String returns the record as it is written to the annotation.
+// String returns the record as it is written to the annotation before its copies are applied.
 func (r Record) String() string {
 	items := make([]string, 0, len(r))
 	for _, recorded := range r {
@@ -81,6 +84,26 @@ func (r Record) String() string {
 		items = append(items, item)
 	}
 	return strings.Join(items, ",")
+}
+
+// ConfirmedFor returns the record as it is written after its copies were applied: with the UID of the
+// Deployment that owns them. A new Deployment is written before them, and its record has no UID yet.
+func (r Record) ConfirmedFor(deployment types.UID) string {
+	if len(r) == 0 {
+		return ""
+	}
+	return r.String() + "," + ownerKind + string(deployment)
+}
+
+// ConfirmedOwner returns the UID of the Deployment whose copies were applied before the record in an
+// annotation was written, or "" if it was written before them.
+func ConfirmedOwner(text string) types.UID {
+	for item := range strings.SplitSeq(text, ",") {
+		if uid, isOwner := strings.CutPrefix(item, ownerKind); isOwner {
+			return types.UID(uid)
+		}
+	}
+	return ""
 }
 
 // Serial returns the serial of a copy, and whether the record has the copy.

@@ -34,6 +34,24 @@ func TestRecord(t *testing.T) {
 	}
 }
 
+// The record of a Deployment that was created again from a backup is that of another one.
+func TestRecord_is_confirmed_for_one_Deployment(t *testing.T) {
+	record := copies.ParseRecord("ConfigMap/a,Secret/b@3")
+	text := record.ConfirmedFor("uid-1")
+	if got := copies.ConfirmedOwner(text); got != "uid-1" {
+		t.Errorf("%s is confirmed for %q", text, got)
+	}
+	if diff := cmp.Diff(record, copies.ParseRecord(text)); diff != "" {
+		t.Error(diff)
+	}
+	if got := copies.ConfirmedOwner(record.String()); got != "" {
+		t.Errorf("%s is confirmed for %q", record, got)
+	}
+	if got := copies.Record(nil).ConfirmedFor("uid-1"); got != "" {
+		t.Errorf("an empty record is %q", got)
+	}
+}
+
 // A rollout that never completes must not fill the annotations of the Deployment.
 func TestRecord_is_bounded(t *testing.T) {
 	var items []string

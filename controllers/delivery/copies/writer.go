@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
@@ -52,32 +53,64 @@ type Object struct {
 	Content []byte
 }
 
-// Apply creates a copy, or makes it have the content and the owner. It needs no right to read.
+// Apply creates a copy, or makes it have the content and the owner. It needs no right to read. An
+// object of the name that is no copy of the AppService is left alone, and the error is a
+// [NotCopyError]: its keys would stay beside the content.
 func (w *Writer) Apply(ctx context.Context, object Object) error {
-	body, err := object.encode()
+	// An apply with a resource version creates an object, or conflicts; no object has version 1.
+	err := w.apply(ctx, object, metav1.ObjectMeta{ResourceVersion: "1"})
+	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
+		return describe("apply", object.Key, err)
+	}
+	found, lookUpErr := w.lookUp(ctx, object.Namespace, object.Key)
+	switch {
+	case lookUpErr != nil:
+		return lookUpErr
+	case found == nil: // it was deleted meanwhile
+		return describe("apply", object.Key, err)
+	case !object.isCopy(found):
+		return &NotCopyError{object.Key}
+	}
+	return describe("apply", object.Key, w.apply(ctx, object, metav1.ObjectMeta{UID: found.UID}))
+}
+
+// Update makes a copy that is there have another content.
+func (w *Writer) Update(ctx context.Context, object Object) error {
+	return describe("apply", object.Key, w.apply(ctx, object, metav1.ObjectMeta{}))
+}
+
+// apply applies a copy if the object on the member has the UID and the resource version.
+func (w *Writer) apply(ctx context.Context, object Object, only metav1.ObjectMeta) error {
+	body, err := object.encode(only)
 	if err != nil {
 		return err
 	}
-	err = w.request(w.core.Patch(types.ApplyYAMLPatchType), object.Namespace, object.Key).
+	return w.request(w.core.Patch(types.ApplyYAMLPatchType), object.Namespace, object.Key).
 		Param("fieldManager", v1alpha1.ManagedBy).Param("force", "true").Body(body).Do(silent(ctx)).Error()
-	return describe("apply", object.Key, err)
+}
+
+// isCopy reports whether an object is a copy of the AppService, also of an earlier Deployment of it.
+func (o Object) isCopy(found *metav1.PartialObjectMetadata) bool {
+	isMarked := found.Labels[v1alpha1.LabelAppService] == o.AppService && found.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
+	return isMarked || slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool {
+		return owner.Kind == "Deployment" && owner.Name == o.AppService
+	})
+}
+
+// NotCopyError is the error for an object that has the name of a copy, and was created by somebody else.
+type NotCopyError struct{ Key }
+
+// Error describes what to do.
+func (e *NotCopyError) Error() string {
+	return fmt.Sprintf("%s %s exists and was not created by Fleetwright: delete it, so that the copy can be created", e.Kind, e.Name)
 }
 
 // Delete deletes a copy if the Deployment owns it. Anybody may change the record in the Deployment,
-// so it is no reason to delete an object. The owner and the UID are those in the answer to an empty
-// patch, because there is no right to read. A copy that is gone, or has another owner, is success.
+// so it is no reason to delete an object. A copy that is gone, or has another owner, is success.
 func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID) error {
-	answer, err := w.request(w.core.Patch(types.MergePatchType), namespace, of).
-		Param("fieldManager", v1alpha1.ManagedBy).Body([]byte(`{}`)).Do(silent(ctx)).Raw()
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return describe("look up", of, err)
-	}
-	var found metav1.PartialObjectMetadata
-	if json.Unmarshal(answer, &found) != nil {
-		return fmt.Errorf("look up %s %s: the answer is not JSON", of.Kind, of.Name)
+	found, err := w.lookUp(ctx, namespace, of)
+	if found == nil {
+		return err
 	}
 	if len(found.OwnerReferences) != 1 || found.OwnerReferences[0].UID != deployment || found.UID == "" {
 		return nil
@@ -96,6 +129,24 @@ func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deploymen
 	return describe("delete", of, err)
 }
 
+// lookUp returns the metadata of an object, or nil if there is none. It is in the answer to an empty
+// patch, because there is no right to read.
+func (w *Writer) lookUp(ctx context.Context, namespace string, of Key) (*metav1.PartialObjectMetadata, error) {
+	answer, err := w.request(w.core.Patch(types.MergePatchType), namespace, of).
+		Param("fieldManager", v1alpha1.ManagedBy).Body([]byte(`{}`)).Do(silent(ctx)).Raw()
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, describe("look up", of, err)
+	}
+	found := &metav1.PartialObjectMetadata{}
+	if json.Unmarshal(answer, found) != nil {
+		return nil, fmt.Errorf("look up %s %s: the answer is not JSON", of.Kind, of.Name)
+	}
+	return found, nil
+}
+
 func (w *Writer) request(request *rest.Request, namespace string, of Key) *rest.Request {
 	resource := "configmaps"
 	if of.Kind == workload.Secret {
@@ -109,14 +160,21 @@ func (w *Writer) request(request *rest.Request, namespace string, of Key) *rest.
 func silent(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
 // encode returns the object as it is applied. The content is not decoded.
-func (o Object) encode() ([]byte, error) {
-	metadata, err := json.Marshal(map[string]any{
+func (o Object) encode(only metav1.ObjectMeta) ([]byte, error) {
+	fields := map[string]any{
 		"namespace": o.Namespace,
 		"name":      o.Name,
 		"labels":    workload.Labels(o.AppService),
 		// Without blockOwnerDeletion, which needs another permission on some clusters.
 		"ownerReferences": []map[string]any{{"apiVersion": "apps/v1", "kind": "Deployment", "name": o.AppService, "uid": o.Deployment}},
-	})
+	}
+	if only.UID != "" {
+		fields["uid"] = only.UID
+	}
+	if only.ResourceVersion != "" {
+		fields["resourceVersion"] = only.ResourceVersion
+	}
+	metadata, err := json.Marshal(fields)
 	if err != nil {
 		return nil, fmt.Errorf("encode the metadata of %s %s: %w", o.Kind, o.Name, err)
 	}

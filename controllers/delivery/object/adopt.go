@@ -43,6 +43,9 @@ func (m *Member) adopt(ctx context.Context, facts Facts, existing Existing, desi
 	if err := facts.Verify(ctx); err != nil {
 		return Result{}, err
 	}
+	if err := facts.BeforeAdopt(ctx, existing.Object); err != nil {
+		return Result{}, err
+	}
 	if template != "" {
 		facts.OnRestart(existing.Object, template)
 	}

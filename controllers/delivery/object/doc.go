@@ -24,14 +24,14 @@
 //	existing := object.Inspect(id, app, cached)
 //	result, err := member.Ensure(ctx, object.Facts{
 //		App: app, Entry: entry, Existing: &existing, Deployment: deployment,
-//		HasRolledOut: hasRolledOut, Verify: verify, OnRestart: onRestart,
+//		HasRolledOut: hasRolledOut, Verify: verify, BeforeAdopt: beforeAdopt, OnRestart: onRestart,
 //		AppliedHash: lastAppliedHash, Pruned: lastPruned, Complete: lastComplete,
 //	}, desired)
 //
 // What to pass, and what to keep:
 //
-//   - App, Entry, HasRolledOut, Verify and OnRestart are required: adoption calls the three
-//     functions. Existing and Deployment are nil if the cache has no such object.
+//   - App, Entry, HasRolledOut, Verify, BeforeAdopt and OnRestart are required: adoption calls the
+//     four functions. Existing and Deployment are nil if the cache has no such object.
 //   - desired is rendered by package workload, which also sets its hash.
 //   - The package keeps no state. The caller remembers AppliedHash and Pruned of the last [Result]
 //     in which they were set, and Complete of the last Result, also if it is nil. The caller passes

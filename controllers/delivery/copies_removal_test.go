@@ -1,0 +1,214 @@
+package delivery
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
+)
+
+// The Deployment owns its copies: with the policy Delete, the garbage collector of the member deletes
+// them after it, and with Orphan, they stay with it.
+func TestCopies_of_a_Deployment_that_is_removed(t *testing.T) {
+	t.Parallel()
+	t.Run("by Delete", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t)
+		c.start()
+		c.planRevision()
+		c.expectReport(c.readyWith(1))
+		c.expectOwner(c.deployment())
+		c.sent.reset()
+		c.planConfigured(withPhase(v1alpha1.ClusterRemoving))
+		eventually(t, func() error {
+			if c.deployment() != nil {
+				return errors.New("the Deployment is there")
+			}
+			return nil
+		})
+		c.expectNoCopyRequests()
+	})
+	t.Run("by Orphan, and adopted again", func(t *testing.T) {
+		t.Parallel()
+		c := newConfigured(t, withOrphan, withConflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
+		c.start()
+		c.planRevision()
+		c.expectReport(c.readyWith(1))
+		before := c.deployment()
+		c.sent.reset()
+		c.planConfigured(withPhase(v1alpha1.ClusterRemoving))
+		c.expectReport(c.removing(c.confirmed))
+		c.expectNoCopyRequests()
+		after := c.deployment()
+		if after.UID != before.UID || after.Annotations[v1alpha1.AnnotationCopies] != "" {
+			t.Errorf("the Deployment has the annotations %v", after.Annotations)
+		}
+		if diff := cmp.Diff(before.Spec, after.Spec); diff != "" {
+			t.Errorf("the Deployment changed (-before +after):\n%s", diff)
+		}
+		c.expectOwner(after)
+		if diff := cmp.Diff(c.allCopies("1", "1", "1"), c.copiesOnMember()); diff != "" {
+			t.Errorf("copies (-want +got):\n%s", diff)
+		}
+
+		c.planConfigured()
+		c.expectReport(c.readyWith(1))
+		c.expectCopies(c.allCopies("1", "1", "1"))
+		if diff := cmp.Diff(before.Spec, c.deployment().Spec); diff != "" {
+			t.Errorf("the Deployment changed (-before +after):\n%s", diff)
+		}
+		c.expectAtRestWithCopies()
+	})
+}
+
+// expectNoCopyRequests fails the test if a request was about a ConfigMap or a Secret.
+func (c *configured) expectNoCopyRequests() {
+	c.Helper()
+	for _, request := range c.sent.all() {
+		if strings.Contains(request, " configmaps") || strings.Contains(request, " secrets") {
+			c.Errorf("sent %s", request)
+		}
+	}
+}
+
+// Somebody deletes the Deployment and creates it again while the operator runs. The copies get the new
+// owner.
+func TestCopies_of_a_Deployment_that_somebody_creates_again(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	again := c.deployment()
+	c.must(onMember.Delete(t.Context(), again.DeepCopy()))
+	again.ObjectMeta = metav1.ObjectMeta{Namespace: again.Namespace, Name: again.Name, Labels: again.Labels, Annotations: again.Annotations}
+	eventually(t, func() error { return onMember.Create(t.Context(), again) })
+	c.expectOwner(again)
+	eventually(t, func() error {
+		if text := c.deployment().Annotations[v1alpha1.AnnotationCopies]; !strings.HasSuffix(text, ",Deployment/"+string(again.UID)) {
+			return errors.New(text)
+		}
+		return nil
+	})
+	c.expectReport(c.readyWith(1))
+	c.expectAtRestWithCopies()
+}
+
+// A pod that waits for its volumes for a minute may lack a copy, also if no event says so.
+func TestCopies_are_applied_again_for_pods_that_wait_for_volumes(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.connect()
+	c.planRevision()
+	w := c.newReconciler()
+	c.settle(w, c.allCopies("1", "1", "1"))
+	c.observedDeployment()
+	c.must(onMember.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofDB()}}))
+	c.makeUnavailable()
+	w.reconcileOnce()
+	c.createMountingPod(kubeletEvent("Scheduled", "Successfully assigned"))
+	w.makeListingDue()
+	c.sent.reset()
+	w.reconcileOnce()
+	if found := c.copiesOnMember(); len(found) != 2 {
+		t.Errorf("before a minute has passed, the member has %v", sortedKeys(found))
+	}
+	// The same listing, a minute later.
+	task, err := w.gather(t.Context(), c.key())
+	c.must(err)
+	task, err = withConfiguration(task, c.named)
+	c.must(err)
+	reason, message, waits := podReader{w.reader.live}.list(t.Context(), task.objects.deployment, time.Now().Add(longVolumeWait))
+	if !waits {
+		t.Fatal("the pod does not wait for its volumes")
+	}
+	task.memory.pods = task.memory.pods.with(task.objects.deployment, reason, message, waits, time.Now())
+	c.must(w.restoreCopies(t.Context(), task))
+	if diff := cmp.Diff(c.allCopies("1", "1", "1"), c.copiesOnMember()); diff != "" {
+		t.Errorf("copies (-want +got):\n%s", diff)
+	}
+}
+
+// The event of the kubelet names the copy: only that one is applied again, without a wait.
+func TestCopy_that_an_event_names_is_applied_again(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.connect()
+	c.planRevision()
+	w := c.newReconciler()
+	c.settle(w, c.allCopies("1", "1", "1"))
+	c.observedDeployment()
+	c.must(onMember.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofDB()}}))
+	c.makeUnavailable()
+	w.reconcileOnce()
+	c.createMountingPod([]eventsv1.Event{kubeletEvent("FailedMount", fmt.Sprintf(`MountVolume.SetUp failed for volume "db" : secret %q not found`, c.ofDB()))}...)
+	w.makeListingDue()
+	c.sent.reset()
+	w.reconcileOnce()
+	if diff := cmp.Diff([]string{"PATCH secrets/" + c.ofDB()}, c.sent.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	c.expectCopies(c.allCopies("1", "1", "1"))
+}
+
+// An image cannot be pulled: the copy of the pull secret may be missing.
+func TestCopy_of_a_pull_secret_is_applied_again(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.connect()
+	c.planRevision()
+	w := c.newReconciler()
+	c.settle(w, c.allCopies("1", "1", "1"))
+	c.observedDeployment()
+	c.must(onMember.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofRegistry()}}))
+	c.makeUnavailable()
+	w.reconcileOnce()
+	c.createPod(podtest.Waiting("ErrImagePull", "unauthorized"))
+	w.makeListingDue()
+	c.sent.reset()
+	w.reconcileOnce()
+	if diff := cmp.Diff([]string{"PATCH secrets/" + c.ofRegistry()}, c.sent.writes()); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
+	}
+	c.expectCopies(c.allCopies("1", "1", "1"))
+}
+
+// The largest Secret and a ConfigMap with binary data arrive byte for byte.
+func TestCopies_of_large_and_binary_content(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	every := make([]byte, 256)
+	for i := range every {
+		every[i] = byte(i)
+	}
+	large := bytes.Repeat([]byte(canary), corev1.MaxSecretSize/len(canary))
+	c.name(v1alpha1.ConfigurationConfigMap, "settings", c.snapshotOf(v1alpha1.ConfigurationConfigMap, "settings",
+		configuration.Content{Data: map[string][]byte{"value": []byte("é\n\t\"<\x00>\u2028")}, BinaryData: map[string][]byte{"binary": every}}, 0))
+	c.name(v1alpha1.ConfigurationSecret, "db", c.snapshotOf(v1alpha1.ConfigurationSecret, "db",
+		configuration.Content{Type: corev1.SecretTypeOpaque, Data: map[string][]byte{"password": large}}, 0))
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	configMap, secret := &corev1.ConfigMap{}, &corev1.Secret{}
+	c.must(onMember.Get(t.Context(), client.ObjectKey{Namespace: c.app.Namespace, Name: c.ofSettings()}, configMap))
+	c.must(onMember.Get(t.Context(), client.ObjectKey{Namespace: c.app.Namespace, Name: c.ofDB()}, secret))
+	if !bytes.Equal(configMap.BinaryData["binary"], every) || configMap.Data["value"] != "é\n\t\"<\x00>\u2028" || len(configMap.Data)+len(configMap.BinaryData) != 2 {
+		t.Errorf("the ConfigMap has %q and %q", configMap.Data, configMap.BinaryData)
+	}
+	if !bytes.Equal(secret.Data["password"], large) || len(secret.Data) != 1 {
+		t.Errorf("the Secret has %d keys, and %d bytes", len(secret.Data), len(secret.Data["password"]))
+	}
+	c.expectAtRestWithCopies()
+}
