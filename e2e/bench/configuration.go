@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -108,10 +109,14 @@ func settingsOf(apps []app) map[string]bool {
 	return names
 }
 
-// deleteConfigured deletes AppServices, then their ConfigMaps, and the snapshots and copies, because no
-// garbage collector runs.
+// deleteConfigured deletes AppServices and then their ConfigMaps. It deletes revisions, snapshots and
+// copies too, because no garbage collector runs: they would change the revisions and block the snapshots
+// of the next AppServices of these names.
 func (r *run) deleteConfigured(ctx context.Context, o *operator, apps []app) error {
 	if _, err := r.delete(ctx, o, apps); err != nil {
+		return err
+	}
+	if err := r.servers.hub.api.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(namespace)); err != nil {
 		return err
 	}
 	for _, server := range r.servers.all() {
