@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
@@ -44,6 +45,11 @@ func configured(s *v1alpha1.AppServiceSpec) {
 	}
 }
 
+// withoutConfiguration removes what [configured] added.
+func withoutConfiguration(s *v1alpha1.AppServiceSpec) {
+	s.EnvFrom, s.Volumes, s.VolumeMounts, s.ImagePullSecrets, s.Configuration = nil, nil, nil, nil, nil
+}
+
 // canaryFirst makes an edit reach east first, and then all others.
 func canaryFirst(s *v1alpha1.AppServiceSpec) {
 	inStages(s)
@@ -64,9 +70,7 @@ func TestConfiguration(t *testing.T) {
 	}
 	join("paris", "eu")
 	join("dallas", "us")
-	settings := f.createSource(t, &corev1.ConfigMap{Data: map[string]string{"greeting": "hello"}}, "settings")
-	f.createSource(t, &corev1.Secret{StringData: map[string]string{"password": canary}}, "db")
-	f.createSource(t, &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, StringData: pullSecret("first")}, "registry")
+	settings := f.createSources(t)
 	soak := func(seconds int32) framework.Change {
 		return func(s *v1alpha1.AppServiceSpec) { s.Rollout.Stages[0].SoakSeconds = new(seconds) }
 	}
@@ -348,6 +352,14 @@ func (f *fleet) awaitPhase(t *testing.T, app *v1alpha1.AppService, want v1alpha1
 	})
 }
 
+// createSources creates the sources of [configured] on the hub, and returns the ConfigMap.
+func (f *fleet) createSources(t *testing.T) *corev1.ConfigMap {
+	t.Helper()
+	f.createSource(t, &corev1.Secret{StringData: map[string]string{"password": canary}}, "db")
+	f.createSource(t, &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, StringData: pullSecret("first")}, "registry")
+	return f.createSource(t, &corev1.ConfigMap{Data: map[string]string{"greeting": "hello"}}, "settings")
+}
+
 // createSource creates a labelled object of the hub. It is deleted when the test ends.
 func (f *fleet) createSource(t *testing.T, object client.Object, name string) *corev1.ConfigMap {
 	t.Helper()
@@ -435,8 +447,10 @@ func (f *fleet) snapshots(t *testing.T, app *v1alpha1.AppService) []string {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, config := range configs.Items {
-		names = append(names, config.Name)
+	for i := range configs.Items {
+		if configuration.IsSnapshot(configs.Items[i].Name) { // a hub that is a member has copies too
+			names = append(names, configs.Items[i].Name)
+		}
 	}
 	return names
 }
@@ -451,6 +465,9 @@ func (f *fleet) copiesOn(ctx context.Context, member string, app *v1alpha1.AppSe
 	}
 	copies := map[string][]client.Object{}
 	add := func(object client.Object) {
+		if configuration.IsSnapshot(object.GetName()) {
+			return // of a hub that is a member
+		}
 		source := strings.TrimPrefix(object.GetName(), app.Name+"-")
 		source = source[:strings.LastIndex(source, "-")]
 		copies[source] = append(copies[source], object)
@@ -523,7 +540,11 @@ func (f *fleet) checkGreeting(ctx context.Context, member string, app *v1alpha1.
 	}
 	for i := range pods {
 		config := &corev1.ConfigMap{}
-		name := pods[i].Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
+		sources := pods[i].Spec.Containers[0].EnvFrom
+		if len(sources) == 0 {
+			return fmt.Errorf("pod %s on %s has no ConfigMap", pods[i].Name, member)
+		}
+		name := sources[0].ConfigMapRef.Name
 		if err := f.Members[member].Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: name}, config); err != nil {
 			return fmt.Errorf("%s: pod %s: %w", member, pods[i].Name, err)
 		}
