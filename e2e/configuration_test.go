@@ -92,24 +92,50 @@ func TestConfiguration(t *testing.T) {
 		f.checkCopies(t, app, name)
 	}
 
-	t.Run("a change reaches the canary first, and then the others", func(t *testing.T) {
+	t.Run("a change reaches members that are cut off in the middle of it when they are back", func(t *testing.T) {
 		f.EditApp(t, app, soak(3600)) // until the test promotes it
+		f.stopClusters(t, "east")
+		f.changeData(t, settings, "hey")
+		f.Eventually(t, "revision 2", func(ctx context.Context) error {
+			current, err := f.ReadApp(ctx, app)
+			if err == nil && current.Status.Rollout.Revision != 2 {
+				err = fmt.Errorf("the rollout is %+v", current.Status.Rollout)
+			}
+			return err
+		})
+		f.startCluster(t, "east")
+		f.awaitStage(t, app, "canary", v1alpha1.StageSoaking)
+		f.awaitGreetings(t, app, greetings("hey", "hello"))
+		f.stopClusters(t, "north", "south")
+		f.plugin(t, "rollout", "promote", app.Name, "-n", namespace, "--stage", "canary")
+		f.awaitStage(t, app, "(rest)", v1alpha1.StageProgressing)
+		f.startCluster(t, "north")
+		f.startCluster(t, "south")
+		f.awaitReadyWithin(t, 3*time.Minute, app, all...)
+		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 2)
+		f.awaitGreetings(t, app, greetings("hey", "hey"))
+		for _, name := range all {
+			f.checkCopies(t, app, name)
+		}
+	})
+
+	t.Run("a change reaches the canary first, and then the others", func(t *testing.T) {
 		changed := time.Now()
 		f.changeData(t, settings, "hi")
 		f.awaitStage(t, app, "canary", v1alpha1.StageSoaking)
-		f.awaitGreetings(t, app, greetings("hi", "hello"))
+		f.awaitGreetings(t, app, greetings("hi", "hey"))
 		f.expectRollout(t, app, v1alpha1.ReasonSoaking, status.InProgressStatus)
 		if message := readyMessage(app); !strings.Contains(message, "settings") {
 			t.Errorf("the message does not name the source: %s", message)
 		}
 		f.killAndRestart(t)
 		f.plugin(t, "rollout", "promote", app.Name, "-n", namespace, "--stage", "canary")
-		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 2)
+		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 3)
 		f.awaitReady(t, app, all...)
 		f.awaitGreetings(t, app, greetings("hi", "hi"))
 		t.Logf("on all members after %s, with a restart and a promotion", framework.Round(time.Since(changed)))
-		if names := f.snapshots(t, app); len(names) != 2 {
-			t.Errorf("the hub has the snapshots %v of settings, want 2", names)
+		if names := f.snapshots(t, app); len(names) != 3 {
+			t.Errorf("the hub has the snapshots %v of settings, want 3", names)
 		}
 		for _, name := range all {
 			f.checkCopies(t, app, name)
