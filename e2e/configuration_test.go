@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
@@ -44,6 +45,11 @@ func configured(s *v1alpha1.AppServiceSpec) {
 	}
 }
 
+// withoutConfiguration removes what [configured] added.
+func withoutConfiguration(s *v1alpha1.AppServiceSpec) {
+	s.EnvFrom, s.Volumes, s.VolumeMounts, s.ImagePullSecrets, s.Configuration = nil, nil, nil, nil, nil
+}
+
 // canaryFirst makes an edit reach east first, and then all others.
 func canaryFirst(s *v1alpha1.AppServiceSpec) {
 	inStages(s)
@@ -64,9 +70,7 @@ func TestConfiguration(t *testing.T) {
 	}
 	join("paris", "eu")
 	join("dallas", "us")
-	settings := f.createSource(t, &corev1.ConfigMap{Data: map[string]string{"greeting": "hello"}}, "settings")
-	f.createSource(t, &corev1.Secret{StringData: map[string]string{"password": canary}}, "db")
-	f.createSource(t, &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, StringData: pullSecret("first")}, "registry")
+	settings := f.createSources(t)
 	soak := func(seconds int32) framework.Change {
 		return func(s *v1alpha1.AppServiceSpec) { s.Rollout.Stages[0].SoakSeconds = new(seconds) }
 	}
@@ -88,24 +92,50 @@ func TestConfiguration(t *testing.T) {
 		f.checkCopies(t, app, name)
 	}
 
-	t.Run("a change reaches the canary first, and then the others", func(t *testing.T) {
+	t.Run("a change reaches members that are cut off in the middle of it when they are back", func(t *testing.T) {
 		f.EditApp(t, app, soak(3600)) // until the test promotes it
+		f.stopClusters(t, "east")
+		f.changeData(t, settings, "hey")
+		f.Eventually(t, "revision 2", func(ctx context.Context) error {
+			current, err := f.ReadApp(ctx, app)
+			if err == nil && current.Status.Rollout.Revision != 2 {
+				err = fmt.Errorf("the rollout is %+v", current.Status.Rollout)
+			}
+			return err
+		})
+		f.startCluster(t, "east")
+		f.awaitStage(t, app, "canary", v1alpha1.StageSoaking)
+		f.awaitGreetings(t, app, greetings("hey", "hello"))
+		f.stopClusters(t, "north", "south")
+		f.plugin(t, "rollout", "promote", app.Name, "-n", namespace, "--stage", "canary")
+		f.awaitStage(t, app, "(rest)", v1alpha1.StageProgressing)
+		f.startCluster(t, "north")
+		f.startCluster(t, "south")
+		f.awaitReadyWithin(t, 3*time.Minute, app, all...)
+		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 2)
+		f.awaitGreetings(t, app, greetings("hey", "hey"))
+		for _, name := range all {
+			f.checkCopies(t, app, name)
+		}
+	})
+
+	t.Run("a change reaches the canary first, and then the others", func(t *testing.T) {
 		changed := time.Now()
 		f.changeData(t, settings, "hi")
 		f.awaitStage(t, app, "canary", v1alpha1.StageSoaking)
-		f.awaitGreetings(t, app, greetings("hi", "hello"))
+		f.awaitGreetings(t, app, greetings("hi", "hey"))
 		f.expectRollout(t, app, v1alpha1.ReasonSoaking, status.InProgressStatus)
 		if message := readyMessage(app); !strings.Contains(message, "settings") {
 			t.Errorf("the message does not name the source: %s", message)
 		}
 		f.killAndRestart(t)
 		f.plugin(t, "rollout", "promote", app.Name, "-n", namespace, "--stage", "canary")
-		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 2)
+		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 3)
 		f.awaitReady(t, app, all...)
 		f.awaitGreetings(t, app, greetings("hi", "hi"))
 		t.Logf("on all members after %s, with a restart and a promotion", framework.Round(time.Since(changed)))
-		if names := f.snapshots(t, app); len(names) != 2 {
-			t.Errorf("the hub has the snapshots %v of settings, want 2", names)
+		if names := f.snapshots(t, app); len(names) != 3 {
+			t.Errorf("the hub has the snapshots %v of settings, want 3", names)
 		}
 		for _, name := range all {
 			f.checkCopies(t, app, name)
@@ -348,6 +378,14 @@ func (f *fleet) awaitPhase(t *testing.T, app *v1alpha1.AppService, want v1alpha1
 	})
 }
 
+// createSources creates the sources of [configured] on the hub, and returns the ConfigMap.
+func (f *fleet) createSources(t *testing.T) *corev1.ConfigMap {
+	t.Helper()
+	f.createSource(t, &corev1.Secret{StringData: map[string]string{"password": canary}}, "db")
+	f.createSource(t, &corev1.Secret{Type: corev1.SecretTypeDockerConfigJson, StringData: pullSecret("first")}, "registry")
+	return f.createSource(t, &corev1.ConfigMap{Data: map[string]string{"greeting": "hello"}}, "settings")
+}
+
 // createSource creates a labelled object of the hub. It is deleted when the test ends.
 func (f *fleet) createSource(t *testing.T, object client.Object, name string) *corev1.ConfigMap {
 	t.Helper()
@@ -435,8 +473,10 @@ func (f *fleet) snapshots(t *testing.T, app *v1alpha1.AppService) []string {
 		t.Fatal(err)
 	}
 	var names []string
-	for _, config := range configs.Items {
-		names = append(names, config.Name)
+	for i := range configs.Items {
+		if configuration.IsSnapshot(configs.Items[i].Name) { // a hub that is a member has copies too
+			names = append(names, configs.Items[i].Name)
+		}
 	}
 	return names
 }
@@ -451,6 +491,9 @@ func (f *fleet) copiesOn(ctx context.Context, member string, app *v1alpha1.AppSe
 	}
 	copies := map[string][]client.Object{}
 	add := func(object client.Object) {
+		if configuration.IsSnapshot(object.GetName()) {
+			return // of a hub that is a member
+		}
 		source := strings.TrimPrefix(object.GetName(), app.Name+"-")
 		source = source[:strings.LastIndex(source, "-")]
 		copies[source] = append(copies[source], object)
@@ -523,7 +566,11 @@ func (f *fleet) checkGreeting(ctx context.Context, member string, app *v1alpha1.
 	}
 	for i := range pods {
 		config := &corev1.ConfigMap{}
-		name := pods[i].Spec.Containers[0].EnvFrom[0].ConfigMapRef.Name
+		sources := pods[i].Spec.Containers[0].EnvFrom
+		if len(sources) == 0 {
+			return fmt.Errorf("pod %s on %s has no ConfigMap", pods[i].Name, member)
+		}
+		name := sources[0].ConfigMapRef.Name
 		if err := f.Members[member].Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: name}, config); err != nil {
 			return fmt.Errorf("%s: pod %s: %w", member, pods[i].Name, err)
 		}

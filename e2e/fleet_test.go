@@ -85,6 +85,18 @@ func (f *fleet) rejoin(t *testing.T, member string) {
 	f.awaitMember(t, member)
 }
 
+// stopClusters stops the clusters of members until the test ends. It does not wait until the operator
+// has noticed.
+func (f *fleet) stopClusters(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		t.Cleanup(func() { f.startCluster(t, name) })
+		if err := f.Members[name].Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // startCluster starts a member's cluster, if it is stopped, and waits until the member is Ready.
 func (f *fleet) startCluster(t *testing.T, name string) {
 	t.Helper()

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -45,7 +46,7 @@ func TestNamedNamespaces(t *testing.T) {
 				t.Errorf("denied: %s", &request)
 			}
 		}
-		f.awaitUsed(t, west, "fleetwright-member", "fleetwright-member-namespace")
+		f.awaitUsed(t, west, "fleetwright-member", "fleetwright-member-namespace", "fleetwright-member-configuration")
 	})
 }
 
@@ -83,6 +84,18 @@ func (f *fleet) testAllowedNamespace(t *testing.T, app *v1alpha1.AppService) {
 		}
 		f.awaitDelivered(t, app)
 		f.awaitOptionalObjects(t, app, all())
+	})
+
+	t.Run("takes configuration along", func(t *testing.T) {
+		settings := f.createSources(t)
+		f.EditApp(t, app, configured)
+		f.awaitEntries(t, app, allReady("north", "west"))
+		f.changeData(t, settings, "hi")
+		f.changeSecret(t, "db", map[string]string{"password": canary + "-2"})
+		f.awaitGreetings(t, app, map[string]string{"north": "hi", "west": "hi"})
+		f.checkCopies(t, app, "west") // the old ones are deleted
+		f.EditApp(t, app, withoutConfiguration)
+		f.awaitEntries(t, app, allReady("north", "west"))
 	})
 
 	t.Run("reports why pods are not ready", func(t *testing.T) {
@@ -154,7 +167,14 @@ func (f *fleet) joinWithNamespace(t *testing.T, c *framework.Cluster, name strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := environment.ApplyFile(t.Context(), c.Client, config+"/member/named-namespaces/rbac.yaml"); err != nil {
+	for _, file := range []string{"named-namespaces/rbac.yaml", "configuration/named-namespaces/rbac.yaml"} {
+		if err := environment.ApplyFile(t.Context(), c.Client, config+"/member/"+file); err != nil {
+			t.Fatal(err)
+		}
+	}
+	everywhere := &rbacv1.ClusterRoleBinding{}
+	everywhere.Name = "fleetwright-member-configuration"
+	if err := c.Client.Delete(t.Context(), everywhere); err != nil {
 		t.Fatal(err)
 	}
 	allowNamespace(t, c, name)
@@ -166,8 +186,10 @@ func (f *fleet) joinWithNamespace(t *testing.T, c *framework.Cluster, name strin
 // allowNamespace lets the operator write in one more namespace.
 func allowNamespace(t *testing.T, c *framework.Cluster, name string) {
 	t.Helper()
-	if err := environment.ApplyFile(t.Context(), client.NewNamespacedClient(c.Client, name), config+"/member/named-namespaces/namespace.yaml"); err != nil {
-		t.Fatal(err)
+	for _, file := range []string{"named-namespaces/namespace.yaml", "configuration/named-namespaces/namespace.yaml"} {
+		if err := environment.ApplyFile(t.Context(), client.NewNamespacedClient(c.Client, name), config+"/member/"+file); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 

@@ -38,7 +38,7 @@ func withFleet(ctx context.Context, s settings, do func(context.Context, *fleet)
 	if err != nil {
 		return err
 	}
-	f := &fleet{dir: dir, group: &machine.Group{}, observer: newObserver(), flags: s.flags, propagates: s.has("B12", "B13")}
+	f := &fleet{dir: dir, group: &machine.Group{}, observer: newObserver(), flags: s.flags, propagates: s.has("B12", "B13", "B14")}
 	if s.profile {
 		f.profiles = s.out
 	}

@@ -19,6 +19,7 @@ type usage struct {
 	taken        time.Duration            // CPU time that other programs used, and the host took away
 	peak         int64                    // bytes
 	hub, members counts
+	content      contentReads
 	added        stored // by the hub
 }
 
@@ -36,6 +37,7 @@ type meter struct {
 	own          time.Duration
 	host         machine.Host
 	hub, members counts
+	content      contentReads
 	stored       stored
 }
 
@@ -47,6 +49,9 @@ func (f *fleet) measure(ctx context.Context, writer *machine.Process) (*meter, e
 		return nil, err
 	}
 	if m.stored, err = f.servers.readStored(ctx, hubName); err != nil {
+		return nil, err
+	}
+	if m.content, err = f.servers.readContentReads(); err != nil {
 		return nil, err
 	}
 	if writer != nil {
@@ -105,6 +110,11 @@ func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error)
 		return u, err
 	}
 	u.hub, u.members = hub.minus(m.hub), members.minus(m.members)
+	content, err := m.fleet.servers.readContentReads()
+	if err != nil {
+		return u, err
+	}
+	u.content = content.minus(m.content)
 	now, err := m.fleet.servers.readStored(ctx, hubName)
 	u.added = stored{now.objects - m.stored.objects, now.events - m.stored.events, now.bytes - m.stored.bytes}
 	return u, err

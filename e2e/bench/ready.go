@@ -27,7 +27,7 @@ func (r *run) whileReady(ctx context.Context, o *operator, apps []app) error {
 	}{
 		{"B4", func() error { return r.status(ctx, o, apps) }},
 		{"B6", func() error { return r.atRest(ctx, o, "") }},
-		{"B5", func() error { return r.restart(ctx, o, apps) }},
+		{"B5", func() error { return r.restart(ctx, o, apps, "") }},
 	} {
 		if r.has(step.scenario) {
 			if err := step.measure(); err != nil {
@@ -123,11 +123,12 @@ func together(ctx context.Context, functions []func() error) error {
 
 // restart is B5: the operator is killed while everything has converged, an AppService is edited,
 // and the operator starts. The same edit without a restart shows which writes are the edit's.
-func (r *run) restart(ctx context.Context, o *operator, apps []app) error {
+func (r *run) restart(ctx context.Context, o *operator, apps []app, when string) error {
+	scenario := strings.TrimSpace("B5 " + when)
 	if err := r.observer.awaitQuiet(ctx, 2*settleTime); err != nil {
 		return err
 	}
-	control, err := r.phase(ctx, o, "B5-control", func() error {
+	control, err := r.phase(ctx, o, strings.ReplaceAll(scenario, " ", "-")+"-control", func() error {
 		if _, err := r.editOne(ctx, o, apps[0], func() error { return nil }); err != nil {
 			return err
 		}
@@ -154,12 +155,12 @@ func (r *run) restart(ctx context.Context, o *operator, apps []app) error {
 	if err != nil {
 		return err
 	}
-	r.add("B5", tookAll, "s", took, u)
-	r.addUsage("B5", u)
-	r.addRequests("B5 without a restart", "the hub", control.hub, control)
-	r.addRequests("B5 without a restart", "members", control.members, control)
+	r.add(scenario, tookAll, "s", took, u)
+	r.addUsage(scenario, u)
+	r.addRequests(scenario+" without a restart", "the hub", control.hub, control)
+	r.addRequests(scenario+" without a restart", "members", control.members, control)
 	extra := u.hub.writes() + u.members.writes() - control.hub.writes() - control.members.writes()
-	r.add("B5", extraWrites, "", float64(extra), u)
+	r.add(scenario, extraWrites, "", float64(extra), u)
 	return nil
 }
 

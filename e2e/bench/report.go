@@ -20,6 +20,10 @@ func (s settings) goals() []figures.Goal {
 	naked := func(scenario, name string, limit float64) figures.Goal {
 		return figures.Goal{Figure: key(scenario, name), To: key(scenario, name), ToWriter: nakedWriter, Limit: limit}
 	}
+	// beyond limits how much more one scenario has of a figure than another one, for each of some.
+	beyond := func(scenario, other, name string, per int, limit float64) figures.Goal {
+		return figures.Goal{Figure: key(scenario, name), To: key(other, name), IsDifference: true, Per: float64(per), Limit: limit}
+	}
 	return []figures.Goal{
 		naked("B1", tookP50, 2),
 		naked("B1", tookP99, 2),
@@ -39,6 +43,19 @@ func (s settings) goals() []figures.Goal {
 		{Figure: key("B8", residentMemory+" with foreign Deployments"), To: key("B8", residentMemory), Limit: 1.05},
 		naked("B9", tookAll, 2),
 		{Figure: key("B11", "new"), To: key("B1", tookP50), Limit: 10},
+		{Figure: key("B12", tookAll), To: key("B2", tookAll), Limit: 1.6},
+		beyond("B12", "B2", hubWrites, s.apps, 2),
+		beyond("B12", "B2", memberWrites, s.apps*s.members, 1),
+		{Figure: key("B12", sourceReads), Limit: float64(s.apps)},
+		{Figure: key("B13", tookAll), To: key("B3", tookAll), Limit: 2},
+		{Figure: key("B13", sourceReads), Limit: 1},
+		{Figure: key("B6 "+withSettings, allWrites), Limit: 0},
+		{Figure: key("B6 "+withSettings, sourceReads), Limit: 0},
+		{Figure: key("B6 "+withSettings, snapshotReads), Limit: 0},
+		{Figure: key("B5 "+withSettings, tookAll), Limit: 2},
+		{Figure: key("B5 "+withSettings, extraWrites), Limit: 0},
+		{Figure: key("B5 "+withSettings, sourceReads), Limit: 0},
+		{Figure: key("B5 "+withSettings, snapshotReads), Limit: 0},
 	}
 }
 
@@ -105,13 +122,13 @@ func compared() []figures.Key {
 		figures []string
 	}{
 		{"B1", []string{tookP50, tookP99, cpuOfWriter}},
-		{"B2", []string{tookAll, cpuOfWriter, cpuOfAll, peakRSS, hubWrites}},
-		{"B3", []string{tookAll, cpuOfWriter, cpuOfAll, hubWrites}},
+		{"B2", []string{tookAll, cpuOfWriter, cpuOfAll, peakRSS, hubWrites, memberWrites, hubReads, memberReads, hubObjects}},
+		{"B3", []string{tookAll, cpuOfWriter, cpuOfAll, hubWrites, memberWrites, hubReads, memberReads, hubObjects}},
 		{"B4", []string{tookP50, tookAll}},
 		{"B5", []string{tookAll, extraWrites}},
 		{"B6", []string{cpuOfWriter, allWrites, reads}},
 		{"B7", []string{tookP50}},
-		{"B8", []string{residentMemory}},
+		{"B8", []string{residentMemory, "goroutines"}},
 		{"B9", []string{tookAll, cpuOfWriter, cpuOfAll, hubWrites}},
 		{"B11", []string{"new"}},
 	} {

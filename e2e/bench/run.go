@@ -193,7 +193,7 @@ func (r *run) operator(ctx context.Context, o *operator) error {
 			return err
 		}
 	}
-	if r.has("B12", "B13") {
+	if r.has("B12", "B13", "B14") {
 		if err := r.withConfiguration(ctx, o); err != nil {
 			return err
 		}
@@ -249,11 +249,14 @@ func (r *run) addUsage(scenario string, u usage) {
 	r.add(scenario, cpuTaken, "s", u.taken.Seconds(), u)
 	r.addRequests(scenario, "the hub", u.hub, u)
 	r.addRequests(scenario, "members", u.members, u)
+	r.add(scenario, sourceReads, "", float64(u.content.sources), u)
+	r.add(scenario, snapshotReads, "", float64(u.content.snapshots), u)
 }
 
-// addRequests records requests: writes, Events, and every verb.
+// addRequests records requests: writes, reads, Events, and every verb.
 func (r *run) addRequests(scenario, where string, c counts, u usage) {
 	r.add(scenario, writesTo+where, "", float64(c.writes()), u)
+	r.add(scenario, readsFrom+where, "", float64(c.reads()), u)
 	for _, verb := range slices.Concat([]string{"GET", "LIST", "WATCH", eventVerb}, writeVerbs) {
 		r.add(scenario, verb+" requests to "+where, "", float64(c[verb]), u)
 	}

@@ -12,18 +12,26 @@ import (
 
 // The names of figures that several scenarios have.
 const (
-	tookP50     = "p50"
-	tookP99     = "p99"
-	tookAll     = "all"
-	cpuOfWriter = "CPU of the writer"
-	cpuOfAll    = "CPU of everything"
-	cpuTaken    = "CPU of other programs"
-	peakRSS     = "peak RSS of the writer"
-	writesTo    = "writes to "
-	hubWrites   = writesTo + "the hub"
-	allWrites   = writesTo + "the hub and members"
-	extraWrites = "writes beyond those of the edit"
-	reads       = "GET and LIST requests"
+	tookP50      = "p50"
+	tookP99      = "p99"
+	tookAll      = "all"
+	cpuOfWriter  = "CPU of the writer"
+	cpuOfAll     = "CPU of everything"
+	cpuTaken     = "CPU of other programs"
+	peakRSS      = "peak RSS of the writer"
+	writesTo     = "writes to "
+	readsFrom    = "GET and LIST requests to "
+	hubWrites    = writesTo + "the hub"
+	memberWrites = writesTo + "members"
+	hubReads     = readsFrom + "the hub"
+	memberReads  = readsFrom + "members"
+	allWrites    = writesTo + "the hub and members"
+	extraWrites  = "writes beyond those of the edit"
+	reads        = "GET and LIST requests"
+	hubObjects   = "objects added to the hub"
+	// Of ConfigMaps and Secrets on the hub.
+	sourceReads   = "GET requests for sources"
+	snapshotReads = "GET requests for snapshots"
 )
 
 // single is the number of AppServices that are created one after another.
@@ -153,7 +161,7 @@ func (r *run) burst(ctx context.Context, w writer, scenario string, expected *ex
 	}
 	r.add(scenario, tookAll, "s", took, u)
 	r.addUsage(scenario, u)
-	r.add(scenario, "objects added to the hub", "", float64(u.added.objects), u)
+	r.add(scenario, hubObjects, "", float64(u.added.objects), u)
 	r.add(scenario, "Events added to the hub", "", float64(u.added.events), u)
 	r.add(scenario, "etcd bytes added by the hub", "KiB", float64(u.added.bytes)/1024, u)
 	return nil

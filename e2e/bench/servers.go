@@ -99,7 +99,11 @@ func startServers(ctx context.Context, group *machine.Group, bin, dir string, me
 	if _, err := group.Start(etcdName, etcd, filepath.Join(dir, "etcd.log")); err != nil {
 		return nil, err
 	}
-	if s.hub, err = startServer(group, bin, dir, hubName, s.etcd, ports[2], shared); err != nil {
+	audit, err := auditFlags(dir)
+	if err != nil {
+		return nil, err
+	}
+	if s.hub, err = startServer(group, bin, dir, hubName, s.etcd, ports[2], shared, audit...); err != nil {
 		return nil, err
 	}
 	for i := range members {
@@ -133,15 +137,17 @@ func writeCredentials(dir string) (credentials, error) {
 	)
 }
 
-func startServer(group *machine.Group, bin, dir, name, etcd string, port int, shared credentials) (*server, error) {
+func startServer(group *machine.Group, bin, dir, name, etcd string, port int, shared credentials, more ...string) (*server, error) {
 	s := &server{name: name, address: address(port), writes: &writeCounter{}}
-	cmd := exec.Command(filepath.Join(bin, "kube-apiserver"),
-		"--etcd-servers="+etcd, "--etcd-prefix=/"+name,
-		"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(port), "--endpoint-reconciler-type=none",
-		"--tls-cert-file="+shared.certificate, "--tls-private-key-file="+shared.key, "--cert-dir="+filepath.Join(dir, name),
-		"--token-auth-file="+shared.tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
-		"--service-account-issuer=https://"+s.address, "--service-account-key-file="+shared.key, "--service-account-signing-key-file="+shared.key,
-		"--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged")
+	flags := []string{
+		"--etcd-servers=" + etcd, "--etcd-prefix=/" + name,
+		"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(port), "--endpoint-reconciler-type=none",
+		"--tls-cert-file=" + shared.certificate, "--tls-private-key-file=" + shared.key, "--cert-dir=" + filepath.Join(dir, name),
+		"--token-auth-file=" + shared.tokens, "--authorization-mode=RBAC", "--disable-admission-plugins=ServiceAccount",
+		"--service-account-issuer=https://" + s.address, "--service-account-key-file=" + shared.key, "--service-account-signing-key-file=" + shared.key,
+		"--service-cluster-ip-range=10.0.0.0/16", "--allow-privileged",
+	}
+	cmd := exec.Command(filepath.Join(bin, "kube-apiserver"), append(flags, more...)...)
 	var err error
 	if s.process, err = group.Start(name, cmd, filepath.Join(dir, name+".log")); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -211,4 +212,30 @@ func plan(t *testing.T, want []stepResult) [][]kill {
 }
 
 // isKilled reports whether the operator is killed in a step.
-func isKilled(step int) bool { return *stepFlag == "" || scenario[step].name == *stepFlag }
+func isKilled(step int) bool {
+	return *stepFlag == "" || slices.Contains(namesIn(*stepFlag), scenario[step].name)
+}
+
+// namesIn returns the names of steps in a flag.
+func namesIn(list string) []string {
+	return slices.DeleteFunc(strings.Split(list, ","), func(name string) bool { return name == "" })
+}
+
+// selectSteps removes from the scenario the steps that the flags do not name. It returns an error if
+// they name an unknown step.
+func selectSteps() error {
+	names := map[string]bool{}
+	for _, step := range scenario {
+		names[step.name] = true
+	}
+	taken := namesIn(*takeFlag)
+	for _, name := range slices.Concat(taken, namesIn(*stepFlag)) {
+		if !names[name] {
+			return fmt.Errorf("there is no step %q", name)
+		}
+	}
+	if len(taken) > 0 {
+		scenario = slices.DeleteFunc(scenario, func(s step) bool { return !slices.Contains(taken, s.name) })
+	}
+	return nil
+}

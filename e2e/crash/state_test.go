@@ -68,6 +68,9 @@ func (f *fleet) snapshot(ctx context.Context, app *v1alpha1.AppService, generati
 // namespace.
 var copyName = regexp.MustCompile(`(web-` + settings + `-)[a-z0-9]{10}`)
 
+// failedCluster matches the cluster by which a rollout has failed, in a message.
+var failedCluster = regexp.MustCompile(`\(east: [^)]*\)`)
+
 // hubState returns the AppService without its spec, which the test writes.
 func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 	status := app.Status.DeepCopy()
@@ -79,6 +82,12 @@ func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 		if status.Clusters[i].UnavailableSince != nil {
 			status.Clusters[i].UnavailableSince = &metav1.Time{}
 		}
+	}
+	// What is known of the failed cluster at the deadline depends on the time: that the image cannot be
+	// pulled, that the Deployment has failed, or nothing.
+	status.Rollout.FailedReason = ""
+	for i := range status.Conditions {
+		status.Conditions[i].Message = failedCluster.ReplaceAllString(status.Conditions[i].Message, "(east)")
 	}
 	status.Rollout.Since = nil
 	for i := range status.Configuration {

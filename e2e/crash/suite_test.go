@@ -51,6 +51,7 @@
 //	go test ./e2e/crash -v -count=1              # a sample: one kill in each step; a part of make e2e
 //	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.seed 7 -crash.every 4
 //	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.step 'scale down' -crash.every 1 -crash.parallel 64
+//	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.take 'create,scale up,delete'
 package crash
 
 import (
@@ -71,7 +72,8 @@ var (
 	binFlag      = flag.String("bin", "../../bin", "directory of the programs")
 	dirFlag      = flag.String("dir", ".crash", "directory of the clusters' files")
 	everyFlag    = flag.Int("crash.every", 0, "kill at every n-th request of each step; 0 for one request of each step")
-	stepFlag     = flag.String("crash.step", "", "kill in this step only, for example 'scale down'")
+	stepFlag     = flag.String("crash.step", "", "kill in these steps only, separated by commas, for example 'scale up,scale down'")
+	takeFlag     = flag.String("crash.take", "", "take these steps only, separated by commas; by default all")
 	quietFlag    = flag.Duration("crash.quiet", 2*time.Second, "the quiet period after a kill and its recovery, in which no request may change anything")
 	parallelFlag = flag.Int("crash.parallel", 1, "how many lifecycles share a quiet period")
 	moreFlag     = flag.Int("crash.more", 0, "number of members in addition to the three")
@@ -116,6 +118,10 @@ func TestMain(m *testing.M) {
 	fmt.Printf("crash: -crash.seed %d, entries in slices: %v\n", *seedFlag, useSlices)
 	if useSlices {
 		scenario = slices.Insert(scenario, len(scenario)-1, step{name: "shrink to 1 member", change: on("east")})
+	}
+	if err := selectSteps(); err != nil {
+		fmt.Fprintln(os.Stderr, "crash:", err)
+		os.Exit(1)
 	}
 	env, err := kwok.New(kwok.Options{Dir: *dirFlag, Bin: *binFlag, Config: config})
 	if err != nil {

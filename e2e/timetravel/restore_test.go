@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
@@ -13,7 +14,7 @@ import (
 // all the time. Each step continues where the previous one ended.
 func TestRestore(t *testing.T) {
 	f := newFleet(t, "east", "north", "south")
-	if err := f.StartOperator(t.Context(), 1, "--leader-elect=false"); err != nil {
+	if err := f.StartOperator(t.Context(), 1, "--leader-elect=false", environment.Propagate); err != nil {
 		t.Fatal(err)
 	}
 	f.Join(t, "north", nil)
@@ -38,7 +39,7 @@ func TestRestore(t *testing.T) {
 type restored struct {
 	*fleet
 
-	kept, edited, moved, removed, created *v1alpha1.AppService
+	kept, edited, moved, removed, created, configured *v1alpha1.AppService
 
 	saved backups
 }
@@ -50,8 +51,11 @@ func (r *restored) change(t *testing.T) {
 	r.edited = r.create(t, "edited", framework.OnClusters("north", "south"))
 	r.moved = r.create(t, "moved", framework.OnClusters("north"))
 	r.removed = r.create(t, "removed", framework.OnClusters("north", "south"))
-	r.awaitReady(t, []*v1alpha1.AppService{r.kept, r.edited, r.removed}, "north", "south")
+	r.greet(t, "hello")
+	r.configured = r.create(t, "configured", framework.OnClusters("north", "south"), withSettings)
+	r.awaitReady(t, []*v1alpha1.AppService{r.kept, r.edited, r.removed, r.configured}, "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "north")
+	r.awaitGreeting(t, r.configured, "hello", "north", "south")
 
 	r.saved = r.backUp(t, r.Hub, r.Members["north"])
 
@@ -59,9 +63,12 @@ func (r *restored) change(t *testing.T) {
 	r.EditApp(t, r.edited, framework.Image("web:2"), framework.Replicas(3))
 	r.EditApp(t, r.moved, framework.OnClusters("south"))
 	r.created = r.create(t, "created", framework.OnClusters("north"))
+	r.greet(t, "hi")
 	if err := r.Hub.Client.Delete(t.Context(), r.removed); err != nil {
 		t.Fatal(err)
 	}
+	r.awaitGreeting(t, r.configured, "hi", "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.configured}, "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.kept}, "east", "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.edited}, "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
@@ -74,8 +81,8 @@ func (r *restored) awaitGone(t *testing.T, app *v1alpha1.AppService) {
 	r.Eventually(t, app.Name+" to be gone", func(ctx context.Context) error { return r.Hub.CheckAbsent(ctx, app) })
 }
 
-// restoreHub takes the hub back. The hub lost the edits, the placement, a new AppService and a new
-// member, and got back a deleted AppService.
+// restoreHub takes the hub back. The hub lost the edits, the placement, a content of the ConfigMap, a new
+// AppService and a new member, and got back a deleted AppService.
 func (r *restored) restoreHub(t *testing.T) {
 	before, deletions := r.inventory(t), r.countDeletions(t)
 	r.restore(t, r.saved, r.Hub)
@@ -84,6 +91,8 @@ func (r *restored) restoreHub(t *testing.T) {
 	}
 	r.awaitReason(t, r.edited, v1alpha1.ReasonHubBehind)
 	r.awaitReason(t, r.moved, v1alpha1.ReasonHubBehind)
+	r.awaitReason(t, r.configured, v1alpha1.ReasonHubBehind)
+	r.awaitGreeting(t, r.configured, "hi", "north", "south")
 	// The deletion is lost too, so the AppService is delivered again.
 	r.awaitReady(t, []*v1alpha1.AppService{r.kept, r.removed}, "north", "south")
 	r.expectKept(t, before)
@@ -95,7 +104,8 @@ func (r *restored) repairHub(t *testing.T) {
 	before := r.inventory(t)
 	r.EditApp(t, r.edited, framework.Image("web:2"), framework.Replicas(3))
 	r.EditApp(t, r.moved, framework.OnClusters("south"))
-	for _, app := range []*v1alpha1.AppService{r.edited, r.moved} {
+	r.greet(t, "hi")
+	for _, app := range []*v1alpha1.AppService{r.edited, r.moved, r.configured} {
 		r.Eventually(t, app.Name+" to be planned", func(ctx context.Context) error {
 			current, err := r.ReadApp(ctx, app)
 			if err != nil {
@@ -106,7 +116,8 @@ func (r *restored) repairHub(t *testing.T) {
 		message := r.awaitReason(t, app, v1alpha1.ReasonHubBehind) // an edit does not end it
 		r.annotateAsPrinted(t, app, v1alpha1.AnnotationAcceptHub, message)
 	}
-	r.awaitReady(t, []*v1alpha1.AppService{r.edited}, "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.edited, r.configured}, "north", "south")
+	r.awaitGreeting(t, r.configured, "hi", "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
 	if err := r.Hub.Client.Delete(t.Context(), r.removed); err != nil {
 		t.Fatal(err)
@@ -123,14 +134,16 @@ func (r *restored) repairHub(t *testing.T) {
 	r.expectKept(t, before)
 }
 
-// restoreMember takes north back to before the edits. It has the old spec of an AppService, lacks
-// another one, and has the objects of two that are not there any more.
+// restoreMember takes north back to before the edits. It has the old spec of an AppService and an old
+// content of the ConfigMap, lacks another AppService, and has the objects of two that are not there any
+// more.
 func (r *restored) restoreMember(t *testing.T) {
 	deletions := r.countDeletions(t)
 	r.restore(t, r.saved, r.Members["north"])
 	before := r.inventory(t)
 	r.Eventually(t, "north to be Ready", func(ctx context.Context) error { return r.CheckMembersReady(ctx, "north") })
-	r.awaitReady(t, []*v1alpha1.AppService{r.edited}, "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.edited, r.configured}, "north", "south")
+	r.awaitGreeting(t, r.configured, "hi", "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.created}, "north")
 	r.awaitReady(t, []*v1alpha1.AppService{r.kept}, "east", "north", "south")
 	// The restored member has an AppService that has left it: somebody must say what is intended.

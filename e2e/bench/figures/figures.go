@@ -75,19 +75,35 @@ func summarize(samples Samples) Summary {
 // Ratio returns the summary of the ratios of two figures, each within one repetition. Repetitions
 // that lack one of the figures, or in which the divisor is 0, are left out.
 func (s Samples) Ratio(key Key, writer string, toKey Key, toWriter string) Summary {
-	divisors := map[int]Sample{}
+	return s.summarizePairs(key, writer, toKey, toWriter, func(value, divisor float64) (float64, bool) { return value / divisor, divisor > 0 })
+}
+
+// Difference returns the summary of the differences of two figures, each within one repetition.
+// Repetitions that lack one of the figures are left out.
+func (s Samples) Difference(key Key, writer string, toKey Key, toWriter string) Summary {
+	return s.summarizePairs(key, writer, toKey, toWriter, func(value, other float64) (float64, bool) { return value - other, true })
+}
+
+// summarizePairs returns the summary of what a function returns for the two figures of each
+// repetition that has both. It leaves out those for which the function returns false.
+func (s Samples) summarizePairs(key Key, writer string, toKey Key, toWriter string, compare func(value, other float64) (float64, bool)) Summary {
+	others := map[int]Sample{}
 	for _, sample := range s.of(toKey, toWriter) {
-		divisors[sample.Repetition] = sample
+		others[sample.Repetition] = sample
 	}
-	var ratios Samples
+	var compared Samples
 	for _, sample := range s.of(key, writer) {
-		if divisor := divisors[sample.Repetition]; divisor.Value > 0 {
-			sample.Value /= divisor.Value
-			sample.Taken = max(sample.Taken, divisor.Taken)
-			ratios = append(ratios, sample)
+		other, found := others[sample.Repetition]
+		if !found {
+			continue
+		}
+		value, isComparable := compare(sample.Value, other.Value)
+		if isComparable {
+			sample.Value, sample.Taken = value, max(sample.Taken, other.Taken)
+			compared = append(compared, sample)
 		}
 	}
-	return summarize(ratios)
+	return summarize(compared)
 }
 
 // Percentile returns the p-quantile of sorted values, interpolated between the two nearest ones.

@@ -80,6 +80,10 @@ func TestJudge(t *testing.T) {
 		{"the median is above", Goal{Figure: took, Limit: 2.9}, Missed},
 		{"the ratio to another writer", Goal{Figure: took, To: took, ToWriter: "naked", Limit: 3}, Reached},
 		{"the ratio to the same writer", Goal{Figure: took, To: took, Limit: 0.9}, Missed},
+		{"the difference to another writer", Goal{Figure: took, To: took, ToWriter: "naked", IsDifference: true, Limit: 2}, Reached},
+		{"the difference is above", Goal{Figure: took, To: took, ToWriter: "naked", IsDifference: true, Limit: 1.9}, Missed},
+		{"the difference for each", Goal{Figure: took, To: took, ToWriter: "naked", IsDifference: true, Per: 2, Limit: 1}, Reached},
+		{"the difference to nothing", Goal{Figure: took, To: Key{"B9", "all"}, IsDifference: true, Limit: 3}, NotMeasured},
 		{"for each", Goal{Figure: took, Per: 10, Limit: 0.3}, Reached},
 		{"no samples", Goal{Figure: Key{"B9", "all"}, Limit: 3}, NotMeasured},
 		{"no samples to compare with", Goal{Figure: took, To: Key{"B9", "all"}, Limit: 3}, NotMeasured},
@@ -125,12 +129,14 @@ func TestTables(t *testing.T) {
 			all[i].Taken = 0.2
 		}
 	}
-	results := all.Judge([]Goal{{Figure: took, To: took, ToWriter: "naked", Limit: 2}, {Figure: took, Per: 2, Limit: 1}, {Figure: Key{"B9", "all"}, Limit: 1}}, "operator")
+	results := all.Judge([]Goal{{Figure: took, To: took, ToWriter: "naked", Limit: 2}, {Figure: took, Per: 2, Limit: 1},
+		{Figure: took, To: took, ToWriter: "naked", IsDifference: true, Per: 2, Limit: 1}, {Figure: Key{"B9", "all"}, Limit: 1}}, "operator")
 	for _, test := range []struct{ name, got, want string }{
-		{"goals", all.GoalTable(results, "operator"), `| figure | compared with | operator | reference | ratio or value | goal | |
+		{"goals", all.GoalTable(results, "operator"), `| figure | compared with | operator | reference | ratio, difference or value | goal | |
 |---|---|---|---|---|---|---|
 | B1 p50 | naked | 0.286 (0.212–0.36)\* | 0.11 (0.1–0.12) | 2.56 (2.12–3)\* | ≤ 2 | missed |
 | B1 p50 | for each of 2 | 0.286 (0.212–0.36)\* |  | 0.143 (0.106–0.18)\* | ≤ 1 | reached |
+| B1 p50 | naked, difference, for each of 2 | 0.286 (0.212–0.36)\* | 0.11 (0.1–0.12) | 0.0881 (0.0561–0.12)\* | ≤ 1 | reached |
 `},
 		{"figures", all.FigureTable("naked", "operator"), `| scenario | figure | unit | naked | operator |
 |---|---|---|---|---|

@@ -1,14 +1,17 @@
 package figures
 
-// Goal limits a figure of a writer, or its ratio to another figure.
+// Goal limits a figure of a writer, or its ratio to another figure, or its difference to another one.
 type Goal struct {
 	Figure Key `json:"figure"`
-	// To is the figure that the ratio is to. Its scenario is empty if the figure itself is limited.
+	// To is the figure that the ratio or the difference is to. Its scenario is empty if the figure itself
+	// is limited.
 	To Key `json:"to,omitzero"`
 	// ToWriter is the writer of that figure, or empty for the same writer.
-	ToWriter string  `json:"toWriter,omitempty"`
-	Limit    float64 `json:"limit"`
-	// Per, if it is not 0, divides the figure first, such as by the number of AppServices.
+	ToWriter string `json:"toWriter,omitempty"`
+	// IsDifference limits the difference to the other figure instead of the ratio.
+	IsDifference bool    `json:"isDifference,omitempty"`
+	Limit        float64 `json:"limit"`
+	// Per, if it is not 0, divides the figure or the difference, such as by the number of AppServices.
 	Per float64 `json:"per,omitempty"`
 }
 
@@ -48,13 +51,16 @@ func (s Samples) Judge(goals []Goal, writer string) []Result {
 
 func (s Samples) measure(goal Goal, writer string) Summary {
 	var measured Summary
-	if goal.To.Scenario == "" {
+	toWriter := goal.ToWriter
+	if toWriter == "" {
+		toWriter = writer
+	}
+	switch {
+	case goal.To.Scenario == "":
 		measured = s.Summarize(goal.Figure, writer)
-	} else {
-		toWriter := goal.ToWriter
-		if toWriter == "" {
-			toWriter = writer
-		}
+	case goal.IsDifference:
+		measured = s.Difference(goal.Figure, writer, goal.To, toWriter)
+	default:
 		measured = s.Ratio(goal.Figure, writer, goal.To, toWriter)
 	}
 	if goal.Per != 0 {

@@ -9,10 +9,10 @@ import (
 )
 
 // GoalTable returns a Markdown table of the goals that were measured: the figure of both writers,
-// the ratio, the goal.
+// the ratio or the difference, the goal.
 func (s Samples) GoalTable(results []Result, writer string) string {
 	var b strings.Builder
-	b.WriteString("| figure | compared with | " + writer + " | reference | ratio or value | goal | |\n|---|---|---|---|---|---|---|\n")
+	b.WriteString("| figure | compared with | " + writer + " | reference | ratio, difference or value | goal | |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range results {
 		if r.Verdict == NotMeasured {
 			continue
@@ -28,8 +28,12 @@ func (s Samples) GoalTable(results []Result, writer string) string {
 			if r.To != r.Figure {
 				against += ", " + r.To.String()
 			}
-		} else if r.Per != 0 {
-			against = "for each of " + number(r.Per)
+		}
+		if r.IsDifference {
+			against += ", difference"
+		}
+		if r.Per != 0 {
+			against = strings.TrimPrefix(against+", for each of "+number(r.Per), ", ")
 		}
 		_, _ = fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | ≤ %s | %s |\n", // a Builder never fails
 			r.Figure, against, own, reference, r.Measured, number(r.Limit), r.Verdict)

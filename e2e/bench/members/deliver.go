@@ -18,7 +18,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -37,9 +36,9 @@ type delivery struct {
 }
 
 type deliverySettings struct {
-	members, apps, cut int
-	inStages           bool
-	timeout            time.Duration
+	members, apps, cut      int
+	inStages, configuration bool
+	timeout                 time.Duration
 }
 
 // phase is what a part of the delivery took.
@@ -55,8 +54,9 @@ type phase struct {
 
 // hubWrites counts writes on the hub.
 type hubWrites struct {
-	statuses float64 // of AppServices
-	others   float64 // all others but Leases
+	statuses  float64 // of AppServices
+	others    float64 // all others but Leases
+	revisions float64 // of the others, those of revisions and snapshots
 }
 
 // deliver runs the measurement and prints it.
@@ -69,9 +69,11 @@ func (b *bench) deliver(ctx context.Context, s deliverySettings) (err error) {
 	if err := d.connectHub(); err != nil {
 		return err
 	}
-	start := func() (environment.Operator, error) {
-		return b.env.StartOperator(ctx, b.cluster, 1, "--leader-elect=false")
+	flags := []string{"--leader-elect=false"}
+	if s.configuration {
+		flags = append(flags, environment.Propagate)
 	}
+	start := func() (environment.Operator, error) { return b.env.StartOperator(ctx, b.cluster, 1, flags...) }
 	operator, err := start()
 	if err != nil {
 		return err
@@ -88,6 +90,14 @@ func (b *bench) deliver(ctx context.Context, s deliverySettings) (err error) {
 func (d *delivery) measure(ctx context.Context, operator *environment.Operator, start func() (environment.Operator, error), batch []candidate) error {
 	s := d.settings
 	all := deliveredApps(s.apps)
+	if err := d.createNamespace(ctx); err != nil {
+		return err
+	}
+	if s.configuration {
+		if err := d.configure(ctx, all); err != nil {
+			return err
+		}
+	}
 	if err := d.phase(ctx, fmt.Sprintf("%d members join", s.members), func() error {
 		_, err := d.hub.join(ctx, batch)
 		return err
@@ -98,7 +108,7 @@ func (d *delivery) measure(ctx context.Context, operator *environment.Operator, 
 		if err := d.create(ctx, all); err != nil {
 			return err
 		}
-		return d.awaitMembers(ctx, d.members, 2*s.apps, "", 0)
+		return d.awaitMembers(ctx, d.members, s.objects(), 0, func(stored) bool { return false })
 	}); err != nil {
 		return err
 	}
@@ -109,6 +119,11 @@ func (d *delivery) measure(ctx context.Context, operator *environment.Operator, 
 	}
 	if err := d.phase(ctx, "a minute of rest", func() error { return pause(ctx, time.Minute) }); err != nil {
 		return err
+	}
+	if s.configuration {
+		if err := d.phase(ctx, "the ConfigMaps of all of them change", func() error { return d.changeSettings(ctx, all) }); err != nil {
+			return err
+		}
 	}
 	if s.inStages {
 		if err := d.rollOut(ctx, all[len(all)-1]); err != nil {
@@ -137,11 +152,19 @@ func (d *delivery) measure(ctx context.Context, operator *environment.Operator, 
 		if *operator, err = start(); err != nil {
 			return err
 		}
-		return d.awaitMembers(ctx, d.members[s.cut:], 2*s.apps, image, 1)
+		return d.awaitMembers(ctx, d.members[s.cut:], s.objects(), 1, func(o stored) bool { return o.image == image })
 	}); err != nil {
 		return err
 	}
 	return d.phase(ctx, "another minute of rest", func() error { return pause(ctx, time.Minute) })
+}
+
+// objects returns the number of objects on a member.
+func (s deliverySettings) objects() int {
+	if s.configuration {
+		return 3 * s.apps
+	}
+	return 2 * s.apps
 }
 
 // rollOut measures an edit of an AppService that reaches one member, then a tenth of them, and then
@@ -170,8 +193,12 @@ func (d *delivery) rollOut(ctx context.Context, app *v1alpha1.AppService) error 
 	return nil
 }
 
-// awaitStage waits until a stage of revision 2 is Completed.
+// awaitStage waits until a stage of the edit is Completed.
 func (d *delivery) awaitStage(ctx context.Context, key client.ObjectKey, stage string) error {
+	revision := int64(2)
+	if d.settings.configuration {
+		revision++ // the change of the ConfigMap is one
+	}
 	return environment.Await(ctx, d.settings.timeout, "stage "+stage, func(ctx context.Context) error {
 		var app v1alpha1.AppService
 		if err := d.hub.api.Get(ctx, key, &app); err != nil {
@@ -179,7 +206,7 @@ func (d *delivery) awaitStage(ctx context.Context, key client.ObjectKey, stage s
 		}
 		state := app.Status.Rollout
 		for _, s := range state.Stages {
-			if state.Revision == 2 && s.Name == stage && s.Phase == v1alpha1.StageCompleted {
+			if state.Revision == revision && s.Name == stage && s.Phase == v1alpha1.StageCompleted {
 				return nil
 			}
 		}
@@ -216,22 +243,21 @@ func deliveredApps(n int) []*v1alpha1.AppService {
 	return all
 }
 
-func (d *delivery) create(ctx context.Context, all []*v1alpha1.AppService) error {
-	err := d.hub.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
-	if client.IgnoreAlreadyExists(err) != nil {
-		return err
-	}
-	errs := make([]error, len(all))
-	workqueue.ParallelizeUntil(ctx, atOnce, len(all), func(i int) { errs[i] = d.hub.api.Create(ctx, all[i]) })
-	return errors.Join(errs...)
+func (d *delivery) createNamespace(ctx context.Context) error {
+	return client.IgnoreAlreadyExists(d.hub.api.Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
 }
 
-// awaitMembers waits until each member has a number of objects, and of Deployments with an image.
-func (d *delivery) awaitMembers(ctx context.Context, members []*standin, objects int, image string, withImage int) error {
+func (d *delivery) create(ctx context.Context, all []*v1alpha1.AppService) error {
+	return d.forEach(ctx, all, func(app *v1alpha1.AppService) error { return d.hub.api.Create(ctx, app) })
+}
+
+// awaitMembers waits until each member has a number of objects, and of those for which a function returns
+// true.
+func (d *delivery) awaitMembers(ctx context.Context, members []*standin, objects, wanted int, isWanted func(stored) bool) error {
 	return environment.Await(ctx, d.settings.timeout, "the objects on the members", func(context.Context) error {
 		missing := 0
 		for _, member := range members {
-			if all, some := member.count(image); all < objects || image != "" && some < withImage {
+			if all, some := member.count(isWanted); all < objects || some < wanted {
 				missing++
 			}
 		}
@@ -327,6 +353,10 @@ func (w *hubWrites) add(series string, requests float64) {
 		w.statuses += requests
 	default:
 		w.others += requests
+		// The PUT requests are those of this process.
+		if has("resource", "controllerrevisions") || has("resource", "configmaps") && !has("verb", "PUT") {
+			w.revisions += requests
+		}
 	}
 }
 
@@ -363,7 +393,7 @@ func (d *delivery) phase(ctx context.Context, name string, do func() error) erro
 	if err != nil {
 		return err
 	}
-	p.writes = hubWrites{statuses: now.statuses - writes.statuses, others: now.others - writes.others}
+	p.writes = hubWrites{statuses: now.statuses - writes.statuses, others: now.others - writes.others, revisions: now.revisions - writes.revisions}
 	p.etcd = etcd
 	content, err := d.hubGet(ctx, "/apis/fleetwright.dev/v1alpha1/appservices", "application/json")
 	if err != nil {
@@ -411,11 +441,11 @@ func (d *delivery) report() {
 	s := d.settings
 	fmt.Printf("\n%d AppServices on %d members, which stand-ins serve. The CPU time and the resident memory are the operator's. The size\n"+
 		"of the database includes old versions until it is compacted. AppServices is the size of all of them as JSON.\n\n", s.apps, s.members)
-	fmt.Println("| phase | s | CPU s | RSS MiB | peak MiB | status writes | other hub writes | hub etcd MiB | AppServices MiB |")
-	fmt.Println("|---|---|---|---|---|---|---|---|---|")
+	fmt.Println("| phase | s | CPU s | RSS MiB | peak MiB | status writes | other hub writes | of these, revisions and snapshots | hub etcd MiB | AppServices MiB |")
+	fmt.Println("|---|---|---|---|---|---|---|---|---|---|")
 	for _, p := range d.phases {
-		fmt.Printf("| %s | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", p.name, p.took.Seconds(), p.cpu, mebibytes(p.rss), mebibytes(p.peak),
-			p.writes.statuses, p.writes.others, mebibytes(p.etcd), mebibytes(float64(p.inStatuses)))
+		fmt.Printf("| %s | %.1f | %.1f | %.0f | %.0f | %.0f | %.0f | %.0f | %.0f | %.1f |\n", p.name, p.took.Seconds(), p.cpu, mebibytes(p.rss), mebibytes(p.peak),
+			p.writes.statuses, p.writes.others, p.writes.revisions, mebibytes(p.etcd), mebibytes(float64(p.inStatuses)))
 	}
 }
 

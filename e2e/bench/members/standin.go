@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
 
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	shared "github.com/fleetwright/fleetwright/e2e/environment/front"
 )
 
@@ -24,7 +25,7 @@ import (
 const bookmarkInterval = time.Minute
 
 // standin stands in for the API server of a member. It keeps Deployments and Services in memory, as
-// they are applied, and every Deployment is ready at once. It serves what the operator asks for on
+// they are applied, and the metadata of copies, and every Deployment is ready at once. It serves what the operator asks for on
 // a member that it delivers to, and nothing else. A thousand real API servers do not fit on one
 // machine.
 type standin struct {
@@ -44,6 +45,7 @@ type stored struct {
 	resource string
 	uid      types.UID
 	image    string // of a Deployment
+	revision string // of a Deployment
 	content  []byte
 }
 
@@ -74,16 +76,16 @@ func (s *standin) isSilent() bool {
 	return s.isCut
 }
 
-// count returns the number of objects, and of Deployments with an image.
-func (s *standin) count(image string) (objects, withImage int) {
+// count returns the number of objects, and of those for which a function returns true.
+func (s *standin) count(isWanted func(stored) bool) (objects, wanted int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, o := range s.objects {
-		if o.image == image {
-			withImage++
+		if isWanted(o) {
+			wanted++
 		}
 	}
-	return len(s.objects), withImage
+	return len(s.objects), wanted
 }
 
 // ServeHTTP serves a request, whose path has no prefix.
@@ -112,8 +114,12 @@ func (s *standin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.list(w, resource, kind)
 	case r.Method == http.MethodGet:
 		s.get(w, r.URL.Path)
+	case r.Method == http.MethodPatch && isCopy(resource) && r.Header.Get("Content-Type") == string(types.MergePatchType):
+		s.get(w, r.URL.Path) // the patch is empty: it reads the metadata
 	case r.Method == http.MethodPatch && r.URL.Query().Get("dryRun") == "":
 		s.apply(w, r, resource)
+	case r.Method == http.MethodDelete && isCopy(resource):
+		s.remove(w, r.URL.Path)
 	default:
 		shared.Refuse(w, http.StatusMethodNotAllowed, metav1.StatusReasonMethodNotAllowed)
 	}
@@ -125,7 +131,12 @@ var kinds = map[string]metav1.TypeMeta{
 	"services":    {APIVersion: "v1", Kind: "Service"},
 	"pods":        {APIVersion: "v1", Kind: "Pod"},
 	"nodes":       {APIVersion: "v1", Kind: "Node"},
+	"configmaps":  {APIVersion: "v1", Kind: "ConfigMap"},
+	"secrets":     {APIVersion: "v1", Kind: "Secret"},
 }
+
+// isCopy reports whether the objects of a resource are only written, never listed or watched.
+func isCopy(resource string) bool { return resource == "configmaps" || resource == "secrets" }
 
 // resourceOf returns the resource in the parts of a path, and its kind if it is served.
 func resourceOf(parts []string) (string, metav1.TypeMeta) {
@@ -167,8 +178,16 @@ func (s *standin) get(w http.ResponseWriter, path string) {
 	shared.Answer(w, http.StatusOK, json.RawMessage(found.content))
 }
 
+// remove deletes a copy. Nobody watches it.
+func (s *standin) remove(w http.ResponseWriter, path string) {
+	s.mu.Lock()
+	delete(s.objects, path)
+	s.mu.Unlock()
+	shared.Answer(w, http.StatusOK, &metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusSuccess})
+}
+
 // watch sends the changes of a resource since a version, until the client or the timeout ends it.
-// Nothing is ever deleted.
+// Nothing that is watched is ever deleted.
 func (s *standin) watch(w http.ResponseWriter, r *http.Request, resource string, kind metav1.TypeMeta) {
 	since, err := strconv.Atoi(r.URL.Query().Get("resourceVersion"))
 	if err != nil {
@@ -253,7 +272,7 @@ func (s *standin) apply(w http.ResponseWriter, r *http.Request, resource string)
 	if !exists {
 		o.uid = uuid.NewUUID()
 	}
-	if o.content, o.image, err = complete(object, o); err != nil {
+	if err = o.complete(object); err != nil {
 		s.mu.Unlock()
 		shared.Refuse(w, http.StatusBadRequest, metav1.StatusReasonBadRequest)
 		return
@@ -276,13 +295,17 @@ func (s *standin) apply(w http.ResponseWriter, r *http.Request, resource string)
 	shared.Answer(w, code, json.RawMessage(o.content))
 }
 
-// complete returns an applied object as JSON, with what an API server and its controllers add, and
-// the image of a Deployment.
-func complete(object *unstructured.Unstructured, o stored) (content []byte, image string, err error) {
+// complete sets the content to an applied object, with what an API server and its controllers add. Of a
+// copy it keeps the metadata.
+func (o *stored) complete(object *unstructured.Unstructured) (err error) {
 	object.SetUID(o.uid)
 	object.SetResourceVersion(strconv.Itoa(o.version))
 	object.SetCreationTimestamp(metav1.Now())
+	if isCopy(o.resource) {
+		object.Object = map[string]any{"apiVersion": "meta.k8s.io/v1", "kind": "PartialObjectMetadata", "metadata": object.Object["metadata"]}
+	}
 	if o.resource == "deployments" {
+		o.revision = object.GetAnnotations()[v1alpha1.AnnotationRevision]
 		object.SetGeneration(int64(o.version))
 		replicas, _, _ := unstructured.NestedInt64(object.Object, "spec", "replicas")
 		object.Object["status"] = map[string]any{
@@ -295,9 +318,9 @@ func complete(object *unstructured.Unstructured, o stored) (content []byte, imag
 		}
 		containers, _, _ := unstructured.NestedSlice(object.Object, "spec", "template", "spec", "containers")
 		if len(containers) > 0 {
-			image, _, _ = unstructured.NestedString(containers[0].(map[string]any), "image")
+			o.image, _, _ = unstructured.NestedString(containers[0].(map[string]any), "image")
 		}
 	}
-	content, err = object.MarshalJSON()
-	return content, image, err
+	o.content, err = object.MarshalJSON()
+	return err
 }
