@@ -84,8 +84,7 @@ type Desired struct {
 func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (Desired, error) {
 	// A status of an older generation does not know which revision the spec has now. With
 	// configuration, the spec may have no revision yet: it waits for a source.
-	hasConfiguration := len(app.Spec.Configuration) > 0 || len(app.Status.Configuration) > 0
-	if entry.Revision == app.Status.Rollout.Revision && app.Status.ObservedGeneration == app.Generation && !hasConfiguration {
+	if entry.Revision == app.Status.Rollout.Revision && app.Status.ObservedGeneration == app.Generation && !app.HasConfiguration() {
 		return Desired{Spec: app.Spec}, nil
 	}
 	stored, err := r.Revision(ctx, app, entry.Revision)
