@@ -1,11 +1,13 @@
 package config_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +18,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -279,11 +282,13 @@ func documentBlockOf(t *testing.T, document, start string) string {
 	return ""
 }
 
-// The example in docs/install.md must build.
-func TestOwnKustomization(t *testing.T) {
+// buildExample returns the objects of the example of a kustomization in a document. The API server
+// must accept them.
+func buildExample(t *testing.T, document string) []*unstructured.Unstructured {
+	t.Helper()
 	createNamespace(t)
 	directory := t.TempDir()
-	here, err := filepath.Abs("default")
+	here, err := filepath.Abs(".")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -291,20 +296,103 @@ func TestOwnKustomization(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := strings.Replace(strings.TrimPrefix(documentBlock(t, "yaml\napiVersion: kustomize"), "yaml\n"), "../fleetwright/config/default", up, 1)
+	example := strings.TrimPrefix(documentBlockOf(t, document, "yaml\napiVersion: kustomize"), "yaml\n")
+	example = strings.ReplaceAll(example, "../fleetwright/config", up)
 	if err := os.WriteFile(filepath.Join(directory, "kustomization.yaml"), []byte(example), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	objects := buildKustomization(t, directory)
+	for _, object := range objects {
+		if err := apply(t.Context(), object, client.DryRunAll, client.ForceOwnership); err != nil {
+			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+		}
+	}
+	return objects
+}
+
+// The example in docs/install.md must build.
+func TestOwnKustomization(t *testing.T) {
+	objects := buildExample(t, "../docs/install.md")
 	pod := findOne[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec
 	network := findOne[networkingv1.NetworkPolicy](t, objects, "NetworkPolicy")
 	if pod.NodeSelector["kubernetes.io/arch"] == "" || !slices.Contains(pod.Containers[0].Args, "--cluster-api-namespace=capi-clusters") ||
 		network.Spec.Egress[len(network.Spec.Egress)-1].Ports[0].Port.IntVal != 7443 {
 		t.Error("a patch of the example has no effect")
 	}
-	for _, object := range objects {
-		if err := apply(t.Context(), object, client.DryRunAll, client.ForceOwnership); err != nil {
-			t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+}
+
+// runConfigurationBlock runs the code block of docs/configuration.md that starts with the given text,
+// in the root directory, for another namespace.
+func runConfigurationBlock(t *testing.T, start, namespace string) {
+	t.Helper()
+	block := strings.ReplaceAll(documentBlockOf(t, "../docs/configuration.md", "\n"+start), "shop", namespace)
+	out, err := runScript(t, "bash", "-euo", "pipefail", "-c", "cd ..; "+block)
+	mustSucceed(t, out, err)
+}
+
+// The commands of docs/configuration.md grant the operator the namespace that is bound, and no other.
+func TestPropagationIsSwitchedOnByTheDocumentedCommands(t *testing.T) {
+	t.Run("with a kustomization", func(t *testing.T) {
+		objects := buildExample(t, "../docs/configuration.md")
+		pod := findOne[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec
+		if !slices.Contains(pod.Containers[0].Args, "--propagate-from=shop") {
+			t.Errorf("the arguments are %q", pod.Containers[0].Args)
 		}
+		findOne[rbacv1.ClusterRole](t, objects, "ClusterRole", "fleetwright-propagation")
+	})
+	t.Run("after make deploy", func(t *testing.T) {
+		runControllers(t)
+		t.Cleanup(func() {
+			_, _ = manifests(t, "undeploy")
+			_, _ = runScript(t, "kubectl", "delete", "-k", "propagation")
+			_, _ = runScript(t, "kubectl", "delete", "-n", "default", "-f", "propagation/namespace.yaml")
+		})
+		out, err := manifests(t, "deploy", "registry.example/fleetwright:v1")
+		mustSucceed(t, out, err)
+		runConfigurationBlock(t, "kubectl apply --server-side -k config/propagation", "default")
+		for in, want := range map[string]string{"default": "yes", "kube-system": "no"} {
+			out, _ := runScript(t, "kubectl", "auth", "can-i", "list", "secrets", "-n", in, "--as=system:serviceaccount:"+namespace+":fleetwright-operator")
+			if got := strings.TrimSpace(out); got != want {
+				t.Errorf("in %s, may the operator list Secrets? %s, want %s", in, got, want)
+			}
+		}
+	})
+}
+
+// The key of a backup is the key that was saved.
+func TestTheKeyIsRestoredByTheDocumentedCommands(t *testing.T) {
+	createNamespace(t)
+	key := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "fleetwright-configuration-key"},
+		Data:       map[string][]byte{"key": bytes.Repeat([]byte{0, 0xff, '\n', 7}, 8)}, Immutable: new(true),
+	}
+	if err := hub.Create(t.Context(), key); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = hub.Delete(context.Background(), key) })
+	directory := t.TempDir()
+	run := func(start string) {
+		t.Helper()
+		block := documentBlockOf(t, "../docs/configuration.md", "\n"+start)
+		block = regexp.MustCompile(`(?m)^kubectl rollout restart .*$`).ReplaceAllString(block, "") // there is no operator
+		out, err := runScript(t, "bash", "-euo", "pipefail", "-c", "cd "+directory+"; "+block)
+		mustSucceed(t, out, err)
+	}
+	run("kubectl get secret fleetwright-configuration-key")
+	other := key.DeepCopy()
+	if err := hub.Delete(t.Context(), other); err != nil {
+		t.Fatal(err)
+	}
+	other.ResourceVersion, other.UID, other.Data = "", "", map[string][]byte{"key": bytes.Repeat([]byte{1}, 32)}
+	if err := hub.Create(t.Context(), other); err != nil { // the operator makes a new key
+		t.Fatal(err)
+	}
+	run("kubectl delete secret fleetwright-configuration-key")
+	restored := &corev1.Secret{}
+	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(key), restored); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(key.Data, restored.Data); diff != "" || restored.Immutable == nil || !*restored.Immutable {
+		t.Errorf("immutable %v, data (-want +got):\n%s", restored.Immutable, diff)
 	}
 }

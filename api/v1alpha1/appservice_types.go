@@ -416,3 +416,9 @@ func (a *AppService) DesiredReplicas() int32 {
 	}
 	return *a.Spec.Replicas
 }
+
+// HasConfiguration reports whether ConfigMaps or Secrets travel with the AppService, or did when its
+// status was written. Then its revisions have more than the template: the spec may have none yet.
+func (a *AppService) HasConfiguration() bool {
+	return len(a.Spec.Configuration) > 0 || len(a.Status.Configuration) > 0
+}

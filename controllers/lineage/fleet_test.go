@@ -88,7 +88,7 @@ func (f *fleet) must(err error) {
 // start starts a new operator and engages all members that are Ready.
 func (f *fleet) start() {
 	f.Helper()
-	manager, err := ctrl.NewManager(hub.config, ctrl.Options{
+	manager, err := ctrl.NewManager(hub.environment.Config, ctrl.Options{
 		Scheme:     kinds,
 		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{f.app.Namespace: {}}},
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -131,7 +131,7 @@ func (f *fleet) engage(name string) {
 	ctx, cancel := context.WithCancel(f.operator.ctx)
 	sent := &traffic{}
 	f.operator.sent[name] = sent
-	config := rest.CopyConfig(members[name].config)
+	config := rest.CopyConfig(members[name].environment.Config)
 	config.Wrap(sent.wrap)
 	member, err := cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = kinds

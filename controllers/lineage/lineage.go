@@ -126,7 +126,7 @@ func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 // configuration is a new revision of the same spec, so the history of specs does not show that a
 // restore has undone it. A hub whose status was lost knows no revision.
 func hasLaterRevision(app *v1alpha1.AppService, s Stamp) bool {
-	if len(app.Spec.Configuration) == 0 && len(app.Status.Configuration) == 0 || app.Status.Rollout.Revision == 0 {
+	if !app.HasConfiguration() || app.Status.Rollout.Revision == 0 {
 		return false
 	}
 	return s.Revision > LatestRevision(app)

@@ -19,7 +19,7 @@ import (
 // hasConfiguration reports whether an AppService has configuration, or had it when its status was
 // written. All others are planned without any of this.
 func hasConfiguration(app *v1alpha1.AppService) bool {
-	return len(app.Spec.Configuration) > 0 || len(app.Status.Configuration) > 0
+	return app.HasConfiguration()
 }
 
 // configure decides about the configuration of an AppService, and stores the snapshots of the

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -23,13 +21,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // All tests share this hub, one after the other, because MemberClusters have no namespace.
 var (
-	kinds   = runtime.NewScheme()
-	hub     client.Client // the administrator's, without a cache
-	granted *rest.Config  // with the rights of config/rbac and no other
+	environment = servertest.New("../../config/crd/bases")
+	kinds       = runtime.NewScheme()
+	hub         client.Client // the administrator's, without a cache
+	granted     *rest.Config  // with the rights of config/rbac and no other
 )
 
 func TestMain(m *testing.M) {
@@ -38,50 +38,22 @@ func TestMain(m *testing.M) {
 		klog.SetLogger(logr.Discard())
 	}
 	ctrl.SetLogger(klog.Background())
-	os.Exit(runOnHub(m.Run))
+	os.Exit(servertest.Run(m.Run, func() error { return connect(environment) }, environment))
 }
 
-// runOnHub runs the tests on a real API server.
-func runOnHub(run func() int) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
-	}
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:        []string{"../../config/crd/bases"},
-		ErrorIfCRDPathMissing:    true,
-		UseExistingCluster:       new(false),
-		ControlPlaneStartTimeout: time.Minute,
-	}
-	defer func() {
-		if err := environment.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		}
-	}()
-	if err := start(environment); err != nil {
-		fmt.Fprintln(os.Stderr, "start the hub:", err)
-		return 1
-	}
-	return run()
-}
-
-func start(environment *envtest.Environment) error {
-	config, err := environment.Start()
-	if err != nil {
-		return err
-	}
-	config.QPS = -1
+// connect sets the clients to those of an API server.
+func connect(environment *envtest.Environment) (err error) {
 	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
 		return err
 	}
-	if hub, err = client.New(config, client.Options{Scheme: kinds}); err != nil {
+	if hub, err = client.New(environment.Config, client.Options{Scheme: kinds}); err != nil {
 		return err
 	}
-	return grant(environment, config)
+	return grant(environment)
 }
 
 // grant gives a user the permissions in config/rbac.
-func grant(environment *envtest.Environment, config *rest.Config) error {
+func grant(environment *envtest.Environment) error {
 	file, err := os.ReadFile("../../config/rbac/role.yaml")
 	if err != nil {
 		return err
@@ -100,7 +72,7 @@ func grant(environment *envtest.Environment, config *rest.Config) error {
 		if err := errors.Join(hub.Create(ctx, role), hub.Create(ctx, binding)); err != nil {
 			return err
 		}
-		user, err := environment.AddUser(envtest.User{Name: "fleetwright"}, config)
+		user, err := environment.AddUser(envtest.User{Name: "fleetwright"}, environment.Config)
 		if err != nil {
 			return err
 		}

@@ -17,10 +17,10 @@ import (
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // Invariant 2: the deletion of a namespace on the hub is not evidence that members are to delete
@@ -265,14 +265,18 @@ func (s *fixture) clearStatus() {
 func ownHub(t *testing.T) {
 	t.Helper()
 	sharedHub, sharedGranted := hub, granted
-	environment := &envtest.Environment{CRDDirectoryPaths: []string{"../../config/crd/bases"}, UseExistingCluster: new(false), ControlPlaneStartTimeout: time.Minute}
+	environment := servertest.New("../../config/crd/bases")
 	t.Cleanup(func() {
 		hub, granted = sharedHub, sharedGranted
 		if err := environment.Stop(); err != nil {
 			t.Error(err)
 		}
 	})
-	if err := start(environment); err != nil {
+	if _, err := environment.Start(); err != nil {
+		t.Fatal(err)
+	}
+	environment.Config.QPS = -1
+	if err := connect(environment); err != nil {
 		t.Fatal(err)
 	}
 }

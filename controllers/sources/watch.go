@@ -12,7 +12,7 @@ import (
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
-	"k8s.io/klog/v2"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
@@ -79,7 +79,7 @@ func (w *watch) record(err error, isForbidden ...*bool) {
 	after := w.isListForbidden || w.isWatchForbidden
 	w.mu.Unlock()
 	if before != after {
-		klog.Background().Info("The permission to list and watch sources of configuration has changed", "kind", w.kind, "namespace", w.namespace, "forbidden", after)
+		ctrl.Log.WithName("sources").Info("The permission to list and watch sources of configuration has changed", "kind", w.kind, "namespace", w.namespace, "forbidden", after)
 		w.accessChanged()
 	}
 }

@@ -1,14 +1,15 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/observation"
-	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // configurationWait returns what the conditions say while the spec, or a changed content, has no
@@ -43,80 +44,51 @@ func (in report) configuration(entries []v1alpha1.ClusterStatus) []v1alpha1.Conf
 		return in.App.Status.Configuration
 	}
 	next := slices.Clone(in.Configuration.Status)
-	inPlace := in.inPlaceSources()
+	inPlace := in.inPlaceSources(entries)
 	for i := range next {
 		next[i].UpToDate = in.inPlaceUpToDate(next[i], inPlace, entries)
 	}
 	return next
 }
 
-// inPlaceSource is a source that the spec updates in place on some clusters.
-type inPlaceSource struct {
-	kind v1alpha1.ConfigurationKind
-	name string
-	from string
-	// overrides are those that replace the source, in their order.
-	overrides []inPlaceOverride
-}
-
-// inPlaceOverride replaces a source on the clusters that it matches.
-type inPlaceOverride struct {
-	matcher placement.Matcher
-	from    string
-}
-
-// inPlaceSources returns the items of spec.configuration that are updated in place. An override whose
-// selector is invalid is left out: delivery reports it.
-func (in report) inPlaceSources() []inPlaceSource {
-	var all []inPlaceSource
-	for _, item := range in.App.Spec.Configuration {
-		if configuration.UpdateOf(item, in.App.Spec.ImagePullSecrets) != v1alpha1.ConfigurationInPlace {
+// inPlaceSources returns the sources that each cluster with the AppService gets, if they are updated
+// in place.
+func (in report) inPlaceSources(entries []v1alpha1.ClusterStatus) map[string][]configuration.Ref {
+	isInPlace := func(item v1alpha1.ConfigurationSource) bool {
+		return configuration.UpdateOf(item, in.App.Spec.ImagePullSecrets) == v1alpha1.ConfigurationInPlace
+	}
+	if !slices.ContainsFunc(in.App.Spec.Configuration, isInPlace) {
+		return nil
+	}
+	byCluster := make(map[string][]configuration.Ref, len(entries))
+	for i := range entries {
+		entry := &entries[i]
+		if !rollout.IsPlanned(*entry) || isLeaving(entry) {
 			continue
 		}
-		source := inPlaceSource{kind: item.Kind, name: item.Name, from: item.From}
-		if source.from == "" {
-			source.from = item.Name
-		}
-		for _, override := range in.App.Spec.Overrides {
-			for _, changed := range override.Configuration {
-				matcher, err := placement.CompileMatch("spec.overrides", override.ClusterMatch)
-				if err == nil && changed.Kind == item.Kind && changed.Name == item.Name {
-					source.overrides = append(source.overrides, inPlaceOverride{matcher, changed.From})
-				}
+		member := cmp.Or(in.Members[entry.Name], &v1alpha1.MemberCluster{})
+		items, _ := workload.SourcesFor(&in.App.Spec, member) // delivery reports an override that is invalid
+		for _, item := range items {
+			if isInPlace(item) {
+				byCluster[entry.Name] = append(byCluster[entry.Name], configuration.Ref{Kind: item.Kind, From: item.From})
 			}
 		}
-		all = append(all, source)
 	}
-	return all
-}
-
-// fromOn returns the object of the hub whose content a cluster gets. The last override that matches
-// the cluster decides.
-func (s inPlaceSource) fromOn(member *v1alpha1.MemberCluster) string {
-	from := s.from
-	for _, override := range s.overrides {
-		if member != nil && override.matcher.Matches(member) {
-			from = override.from
-		}
-	}
-	return from
+	return byCluster
 }
 
 // inPlaceUpToDate returns "clusters with the content/clusters" for a source that is updated in place,
 // otherwise "". A cluster that cannot be reached does not count as up to date. While clusters have not
 // been observed since the operator started, a count of the same content is kept: a restart writes
 // nothing.
-func (in report) inPlaceUpToDate(source v1alpha1.ConfigurationStatus, inPlace []inPlaceSource, entries []v1alpha1.ClusterStatus) string {
+func (in report) inPlaceUpToDate(source v1alpha1.ConfigurationStatus, inPlace map[string][]configuration.Ref, entries []v1alpha1.ClusterStatus) string {
 	var clusters, upToDate int
 	isObserved := true
 	ref := configuration.Ref{Kind: source.Kind, From: source.From}
 	name := configuration.InPlaceCopy(configuration.Identity{Namespace: in.App.Namespace, AppService: in.App.Name, Ref: ref})
 	for i := range entries {
 		entry := &entries[i]
-		gets := slices.ContainsFunc(inPlace, func(s inPlaceSource) bool {
-			return s.kind == source.Kind && s.fromOn(in.Members[entry.Name]) == source.From
-		})
-		if !gets || !rollout.IsPlanned(*entry) || isLeaving(entry) {
+		if !slices.Contains(inPlace[entry.Name], ref) {
 			continue
 		}
 		clusters++

@@ -140,6 +140,9 @@ func TestUpToDate_of_sources_that_are_updated_in_place(t *testing.T) {
 		"after a restart":                {[]func(*rollout.Input){inPlace(2, "tls"), was(2, "3/3"), holding("tls", 2, "east")}, []string{"3/3"}},
 		"after a restart, a new content": {[]func(*rollout.Input){inPlace(3, "tls"), was(2, "3/3"), holding("tls", 2, "east")}, []string{"0/3"}},
 		"an override":                    {[]func(*rollout.Input){overridden, inPlace(2, "tls", "tls-eu"), holding("tls", 2, "east", "north"), holding("tls-eu", 2, "west")}, []string{"2/2", "1/1"}},
+		"an override that is invalid": {[]func(*rollout.Input){overridden, inPlace(2, "tls", "tls-eu"), holding("tls", 2, "east", "north"), func(in *rollout.Input) {
+			in.App.Spec.Overrides[0].ClusterSelector = &v1alpha1.ClusterSelector{MatchExpressions: []v1alpha1.ClusterRequirement{{Key: "region", Operator: "Like"}}}
+		}}, []string{"2/3", ""}},
 		"a source that is versioned": {[]func(*rollout.Input){inPlace(2, "tls"), holding("tls", 2, "east"), func(in *rollout.Input) {
 			in.App.Spec.Configuration[0].Update = v1alpha1.ConfigurationVersioned
 		}}, []string{""}},

@@ -29,9 +29,12 @@ import (
 )
 
 const (
-	// maxTemplates is the number of templates that are kept. A template has a few KiB. Each AppService
-	// with configuration needs one, also at rest.
-	maxTemplates = 4000
+	// maxEarlier is the number of templates that are kept for clusters with an older revision. A
+	// template has a few KiB.
+	maxEarlier = 1000
+	// maxCurrent is the number of AppServices with configuration whose present template is kept. They
+	// need it also at rest.
+	maxCurrent = 4000
 	// missingTime is how long a revision that is missing is not read again.
 	missingTime = 10 * time.Second
 	// readTimeout bounds a read.
@@ -49,7 +52,11 @@ func IsMissing(err error) bool { return errors.Is(err, errMissing) }
 type Reader struct {
 	live  client.Reader
 	reads singleflight.Group
-	known *lru.Cache // of results, by key
+	// earlier are the results that were used last, by key.
+	earlier *lru.Cache
+	// current are the results for the present revisions of AppServices with configuration, by UID. The
+	// others have their present template in the spec.
+	current *lru.Cache
 }
 
 // key identifies a revision. The UID is that of the AppService: another AppService of the same name
@@ -62,13 +69,14 @@ type key struct {
 // result is what a read of a revision found.
 type result struct {
 	stored   revision.Stored // without the object
-	missing  error           // nil if the revision exists
-	readTime time.Time       // when it was missing
+	number   int64
+	missing  error     // nil if the revision exists
+	readTime time.Time // when it was missing
 }
 
 // NewReader returns a Reader that reads from the API server of the hub.
 func NewReader(live client.Reader) *Reader {
-	return &Reader{live: live, known: lru.New(maxTemplates)}
+	return &Reader{live: live, earlier: lru.New(maxEarlier), current: lru.New(maxCurrent)}
 }
 
 // Desired is what a cluster is to run. It shares memory with the AppService, and must not be
@@ -84,8 +92,7 @@ type Desired struct {
 func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (Desired, error) {
 	// A status of an older generation does not know which revision the spec has now. With
 	// configuration, the spec may have no revision yet: it waits for a source.
-	hasConfiguration := len(app.Spec.Configuration) > 0 || len(app.Status.Configuration) > 0
-	if entry.Revision == app.Status.Rollout.Revision && app.Status.ObservedGeneration == app.Generation && !hasConfiguration {
+	if entry.Revision == app.Status.Rollout.Revision && app.Status.ObservedGeneration == app.Generation && !app.HasConfiguration() {
 		return Desired{Spec: app.Spec}, nil
 	}
 	stored, err := r.Revision(ctx, app, entry.Revision)
@@ -99,6 +106,7 @@ func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry
 // modified.
 func (r *Reader) Revision(ctx context.Context, app *v1alpha1.AppService, number int64) (revision.Stored, error) {
 	of := key{app: app.UID, number: number}
+	isCurrent := app.HasConfiguration() && number == app.Status.Rollout.Revision
 	found, isKnown := r.lookUp(of)
 	if !isKnown {
 		read, err, _ := r.reads.Do(fmt.Sprint(of), func() (any, error) {
@@ -110,15 +118,31 @@ func (r *Reader) Revision(ctx context.Context, app *v1alpha1.AppService, number 
 			return revision.Stored{}, err
 		}
 		found = read.(result)
-		r.known.Add(of, found)
+		r.remember(of, found, isCurrent)
 	}
 	return found.stored, found.missing
+}
+
+// remember keeps a result. The revision that was current until now is still on clusters.
+func (r *Reader) remember(of key, found result, isCurrent bool) {
+	if !isCurrent {
+		r.earlier.Add(of, found)
+		return
+	}
+	if value, hasBefore := r.current.Get(of.app); hasBefore {
+		before := value.(result)
+		r.earlier.Add(key{app: of.app, number: before.number}, before)
+	}
+	r.current.Add(of.app, found)
 }
 
 // lookUp returns the result of an earlier read. A revision that was missing is read again after a
 // while.
 func (r *Reader) lookUp(of key) (result, bool) {
-	value, isKnown := r.known.Get(of)
+	value, isKnown := r.current.Get(of.app)
+	if !isKnown || value.(result).number != of.number {
+		value, isKnown = r.earlier.Get(of)
+	}
 	if !isKnown {
 		return result{}, false
 	}
@@ -131,14 +155,14 @@ func (r *Reader) read(ctx context.Context, app *v1alpha1.AppService, number int6
 	object := &appsv1.ControllerRevision{}
 	object.Namespace, object.Name = app.Namespace, revision.Name(app.Name, number)
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(object), object); apierrors.IsNotFound(err) {
-		return result{missing: fmt.Errorf("%w: there is no ControllerRevision %s", errMissing, object.Name), readTime: time.Now()}, nil
+		return result{number: number, missing: fmt.Errorf("%w: there is no ControllerRevision %s", errMissing, object.Name), readTime: time.Now()}, nil
 	} else if err != nil {
 		return result{}, fmt.Errorf("read ControllerRevision %s: %w", object.Name, err)
 	}
 	stored, err := revision.Read(app, object)
 	if err != nil {
-		return result{missing: fmt.Errorf("%w: %w", errMissing, err), readTime: time.Now()}, nil
+		return result{number: number, missing: fmt.Errorf("%w: %w", errMissing, err), readTime: time.Now()}, nil
 	}
 	stored.Object = nil
-	return result{stored: stored}, nil
+	return result{number: number, stored: stored}, nil
 }

@@ -30,7 +30,7 @@ var ErrNoSnapshot = errors.New("there is no snapshot")
 // snapshots are those of the revision that the cluster gets. They have the content of Versioned
 // entries. The status has that of InPlace entries.
 func Configuration(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, snapshots []configuration.Named) (Copies, []Copy, error) {
-	entries, err := entriesFor(app, member)
+	entries, err := SourcesFor(&app.Spec, member)
 	if err != nil || len(entries) == 0 {
 		return nil, nil, err
 	}
@@ -49,28 +49,41 @@ func Configuration(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, sna
 	return names, slices.Compact(copies), nil // two entries may have one source
 }
 
-// entriesFor returns the entries of spec.configuration, each with the source that it has for a member.
-func entriesFor(app *v1alpha1.AppService, member *v1alpha1.MemberCluster) ([]v1alpha1.ConfigurationSource, error) {
-	entries := slices.Clone(app.Spec.Configuration)
-	overrides, err := matching(app.Spec.Overrides, member)
-	if err != nil {
-		return nil, err
+// SourcesFor returns the items of spec.configuration, each with the object of the hub from which a
+// member gets its content: the last override that matches the member decides. The error is that of
+// the first invalid override. The items then follow the others.
+func SourcesFor(spec *v1alpha1.AppServiceSpec, member *v1alpha1.MemberCluster) ([]v1alpha1.ConfigurationSource, error) {
+	items := slices.Clone(spec.Configuration)
+	for i := range items {
+		items[i].From = cmp.Or(items[i].From, items[i].Name)
 	}
-	for _, override := range overrides {
-		for _, changed := range override.Configuration {
-			i := slices.IndexFunc(entries, func(entry v1alpha1.ConfigurationSource) bool {
-				return entry.Kind == changed.Kind && entry.Name == changed.Name
-			})
-			if i < 0 {
-				return nil, &OverrideError{Override: override.Name, Err: fmt.Errorf("configuration: spec.configuration has no %s %q: add it there", changed.Kind, changed.Name)}
-			}
-			entries[i].From = changed.From
+	var invalid error
+	for i := range spec.Overrides {
+		override := &spec.Overrides[i]
+		if len(override.Configuration) == 0 {
+			continue
 		}
+		isMatching, err := matches(override, member)
+		if isMatching {
+			err = changeSources(items, override)
+		}
+		invalid = cmp.Or(invalid, err)
 	}
-	for i := range entries {
-		entries[i].From = cmp.Or(entries[i].From, entries[i].Name)
+	return items, invalid
+}
+
+// changeSources gives items of spec.configuration the sources of an override.
+func changeSources(items []v1alpha1.ConfigurationSource, override *v1alpha1.Override) error {
+	for _, changed := range override.Configuration {
+		i := slices.IndexFunc(items, func(item v1alpha1.ConfigurationSource) bool {
+			return item.Kind == changed.Kind && item.Name == changed.Name
+		})
+		if i < 0 {
+			return &OverrideError{Override: override.Name, Err: fmt.Errorf("configuration: spec.configuration has no %s %q: add it there", changed.Kind, changed.Name)}
+		}
+		items[i].From = changed.From
 	}
-	return entries, nil
+	return nil
 }
 
 // copyOf returns the copy for an entry.

@@ -15,19 +15,28 @@ import (
 // matching returns the overrides that match the member, in their order.
 func matching(overrides []v1alpha1.Override, member *v1alpha1.MemberCluster) ([]v1alpha1.Override, error) {
 	var matching []v1alpha1.Override
-	for _, override := range overrides {
-		if len(override.ClusterNames) > 0 && !slices.Contains(override.ClusterNames, member.Name) {
-			continue
-		}
-		selector, err := override.ClusterSelector.AsSelector()
+	for i := range overrides {
+		isMatching, err := matches(&overrides[i], member)
 		if err != nil {
-			return nil, &OverrideError{Override: override.Name, Err: fmt.Errorf("clusterSelector: %w", err)}
+			return nil, err
 		}
-		if selector.Matches(k8slabels.Set(member.Labels)) {
-			matching = append(matching, override)
+		if isMatching {
+			matching = append(matching, overrides[i])
 		}
 	}
 	return matching, nil
+}
+
+// matches reports whether an override matches the member.
+func matches(override *v1alpha1.Override, member *v1alpha1.MemberCluster) (bool, error) {
+	if len(override.ClusterNames) > 0 && !slices.Contains(override.ClusterNames, member.Name) {
+		return false, nil
+	}
+	selector, err := override.ClusterSelector.AsSelector()
+	if err != nil {
+		return false, &OverrideError{Override: override.Name, Err: fmt.Errorf("clusterSelector: %w", err)}
+	}
+	return selector.Matches(k8slabels.Set(member.Labels)), nil
 }
 
 // forMember returns the AppService as it is for one member, without the patches. Values that an

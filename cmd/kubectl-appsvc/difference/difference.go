@@ -9,7 +9,6 @@
 package difference
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -117,8 +116,7 @@ func given(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, history []r
 	}
 	composed, stored := app, revision.Stored{}
 	// With configuration, the spec may have no revision yet: it waits for a source.
-	hasConfiguration := len(app.Spec.Configuration) > 0 || len(app.Status.Configuration) > 0
-	if entry.Revision != 0 && (entry.Revision != app.Status.Rollout.Revision || hasConfiguration) {
+	if entry.Revision != 0 && (entry.Revision != app.Status.Rollout.Revision || app.HasConfiguration()) {
 		i := slices.IndexFunc(history, func(s revision.Stored) bool { return s.Number == entry.Revision })
 		if i < 0 {
 			return desired{}, false
@@ -159,7 +157,7 @@ func inPlaceSnapshot(app *v1alpha1.AppService, ref configuration.Ref) string {
 
 // sourcesOn returns the sources of the configuration that a cluster has, with their contents.
 func sourcesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec, contentOf func(ref configuration.Ref, entry v1alpha1.ConfigurationSource) Content) (map[string]source, error) {
-	entries, err := entriesOn(member, spec)
+	entries, err := workload.SourcesFor(&spec, member)
 	if err != nil {
 		return nil, err
 	}
@@ -169,30 +167,6 @@ func sourcesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec, con
 		sources[string(entry.Kind)+"/"+entry.Name] = source{ref, contentOf(ref, entry)}
 	}
 	return sources, nil
-}
-
-// entriesOn returns spec.configuration, each entry with the source that it has on a cluster. The last
-// override that matches the cluster decides.
-func entriesOn(member *v1alpha1.MemberCluster, spec v1alpha1.AppServiceSpec) ([]v1alpha1.ConfigurationSource, error) {
-	entries := slices.Clone(spec.Configuration)
-	for i := range entries {
-		entries[i].From = cmp.Or(entries[i].From, entries[i].Name)
-	}
-	for i := range spec.Overrides {
-		override := &spec.Overrides[i]
-		matcher, err := placement.CompileMatch("", override.ClusterMatch)
-		if err != nil || !matcher.Matches(member) {
-			continue
-		}
-		for _, changed := range override.Configuration {
-			at := slices.IndexFunc(entries, func(e v1alpha1.ConfigurationSource) bool { return e.Kind == changed.Kind && e.Name == changed.Name })
-			if at < 0 {
-				return nil, fmt.Errorf("override %s: spec.configuration has no %s %q", override.Name, changed.Kind, changed.Name)
-			}
-			entries[at].From = changed.From
-		}
-	}
-	return entries, nil
 }
 
 // wanted returns what the edited AppService has on a cluster, or nothing if it is not placed there.
