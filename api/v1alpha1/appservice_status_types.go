@@ -71,6 +71,12 @@ type AppServiceStatus struct {
 	// +listMapKey=from
 	Configuration []ConfigurationStatus `json:"configuration,omitempty"`
 
+	// ConfigurationSerial is the highest serial that a content of an InPlace source has had.
+	// It stays after the source was removed from the spec, and the next content has a higher one.
+	// If a member has a content with a higher serial, the hub was restored.
+	// +optional
+	ConfigurationSerial int64 `json:"configurationSerial,omitempty"`
+
 	// Removals counts recent removals, because they limit further removals.
 	// +optional
 	Removals RemovalsStatus `json:"removals,omitzero"`

@@ -141,6 +141,10 @@ const (
 	// quota or an admission policy refuses the snapshot, or the key cannot be used. Grant the
 	// permissions in config/propagation, or do what the message says.
 	ReasonConfigurationForbidden = "ConfigurationForbidden"
+	// ReasonConfigurationUnavailable: the hub gave no usable answer to a request about the source, for
+	// example because of a timeout, or because a webhook is down. It is tried again by itself, at
+	// least once a minute. If it lasts, the message says which request failed, and why.
+	ReasonConfigurationUnavailable = "ConfigurationUnavailable"
 	// ReasonPropagationDisabled: the flag --propagate-from of the operator does not name the
 	// namespace.
 	ReasonPropagationDisabled = "PropagationDisabled"
@@ -150,10 +154,10 @@ const (
 	// ReasonNameTaken: an object with the name of the snapshot exists, and it is no snapshot of this
 	// content. It is not changed. Delete it.
 	ReasonNameTaken = "NameTaken"
-	// ReasonConfigurationChanged: the source has changed, and is read when no change has followed for
-	// a second. It is a reason of Reconciling too. Wait.
+	// ReasonConfigurationChanged: the source has another content, which is used when no change has
+	// followed for a second. It is a reason of Reconciling too. Wait.
 	ReasonConfigurationChanged = "ConfigurationChanged"
-	// ReasonConfigurationChangesOften: the configuration has changed too often. Its content is used
+	// ReasonConfigurationChangesOften: the source has changed too often. It is read and used about
 	// once a minute. Find out what changes it.
 	ReasonConfigurationChangesOften = "ConfigurationChangesOften"
 )

@@ -2,6 +2,7 @@ package configuration_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,7 +31,7 @@ func TestCollecting(t *testing.T) {
 		h.apply(decision)
 		status := h.status(t, settings)
 		if !decision.IsCollecting || decision.RecheckAfter != time.Second || status.Reason != v1alpha1.ReasonConfigurationChanged ||
-			status.Message != "ConfigMap settings has changed, and is used when no change has followed for a second" || h.reads != 1 {
+			status.Message != "ConfigMap settings has changed, and is used when no change has followed for a second" || h.reads != 2 {
 			t.Errorf("at first: again after %s, %d reads, %+v", decision.RecheckAfter, h.reads, status)
 		}
 		h.pass(time.Second)
@@ -46,7 +47,7 @@ func TestCollecting(t *testing.T) {
 			h.apply(h.decide())
 			h.pass(900 * time.Millisecond)
 		}
-		if h.settle(); h.revisions != 2 || h.reads != 4 {
+		if h.settle(); h.revisions != 2 || h.reads != 2+2*2 {
 			t.Errorf("%d revisions, %d reads", h.revisions, h.reads)
 		}
 	})
@@ -146,19 +147,145 @@ func TestChangesOften(t *testing.T) {
 	}
 }
 
-func TestTheSameContentIsNotThrottled(t *testing.T) {
+// An annotation of a source changes every second. That is no reason to wait for the AppService, and
+// the source is not read each time.
+func TestTheSameContentChangesOften(t *testing.T) {
 	h := running(t, entry(settings))
-	for range 20 {
+	var changes []string
+	h.reads = 0
+	for range 600 {
+		h.put(settings, text("a"))
+		decision := h.decide()
+		h.apply(decision)
+		if decision.IsCollecting || decision.Blocker != nil || decision.Delayed != nil {
+			t.Fatalf("Ready would be False: %+v", decision)
+		}
+		if status := h.status(t, settings); len(changes) == 0 || changes[len(changes)-1] != fmt.Sprint(status.Reason, status.Since) {
+			changes = append(changes, fmt.Sprint(status.Reason, status.Since))
+		}
+		h.pass(time.Second)
+	}
+	if len(changes) != 2 || !strings.HasPrefix(changes[1], v1alpha1.ReasonConfigurationChangesOften) {
+		t.Errorf("the status changes too often: %q", changes)
+	}
+	if h.revisions != 1 || h.reads > 10+20 || h.reads < 10+18 {
+		t.Errorf("%d revisions, %d reads", h.revisions, h.reads)
+	}
+	t.Run("and then its content", func(t *testing.T) {
+		h.put(settings, text("b"))
+		changed := h.Now
+		for h.revisions == 1 {
+			if h.apply(h.decide()); h.Now.Sub(changed) > 30*time.Second {
+				t.Fatalf("it is not used: %+v", h.status(t, settings))
+			}
+			h.pass(time.Second)
+		}
+	})
+	t.Run("and then nothing", func(t *testing.T) {
+		before := h.reads
+		h.settle()
+		h.pass(time.Minute)
+		h.settle()
+		if status := h.status(t, settings); status.Reason != "" || h.reads != before {
+			t.Errorf("%d reads, and %+v", h.reads-before, status)
+		}
+	})
+}
+
+// A source that changes its content all the time keeps its reason, so that an alert can fire.
+func TestAReasonDoesNotFlap(t *testing.T) {
+	h := running(t, entry(settings))
+	reasons := map[string]int{}
+	for second := range 1200 {
+		h.put(settings, text(fmt.Sprint(second)))
+		h.apply(h.decide())
+		if second > 120 {
+			status := h.status(t, settings)
+			reasons[fmt.Sprint(status.Reason, status.Since)]++
+		}
+		h.pass(time.Second)
+	}
+	if len(reasons) != 1 {
+		t.Errorf("%v", reasons)
+	}
+}
+
+// An annotation that changes all the time does not delay the content of another source, and takes part
+// in nothing that is collected.
+func TestASourceThatWaitsDelaysNoOther(t *testing.T) {
+	h := running(t, entry(settings), entry(tls))
+	for range 60 {
 		h.put(settings, text("a"))
 		h.apply(h.decide())
 		h.pass(time.Second)
-		h.apply(h.decide())
-		if status := h.status(t, settings); status.Reason != "" {
-			t.Fatalf("%+v", status)
-		}
 	}
-	if h.revisions != 1 {
-		t.Errorf("%d revisions", h.revisions)
+	h.put(tls, text("b"))
+	for second := range 3 {
+		h.put(settings, text("a"))
+		decision := h.decide()
+		h.apply(decision)
+		if want := []int{1, 2, 2}[second]; decision.IsCollecting != (second == 0) || h.revisions != want {
+			t.Errorf("after %d s: collecting %t, %d revisions, want %d", second, decision.IsCollecting, h.revisions, want)
+		}
+		h.pass(time.Second)
+	}
+}
+
+// A request about a source fails: it is visible, it is tried again, and nothing else waits.
+func TestFailures(t *testing.T) {
+	failure := &configuration.Problem{Reason: v1alpha1.ReasonConfigurationUnavailable, Message: "the webhook is down"}
+	fails := func(s *configuration.Source) { s.Failure = failure }
+	t.Run("of a new source", func(t *testing.T) {
+		h := newHub(entry(settings))
+		h.put(settings, text("a"))
+		h.change(settings, fails)
+		decision := h.settle()
+		if diff := cmp.Diff(&configuration.Problem{Reason: failure.Reason, Message: "the webhook is down; there is no new revision until then"}, decision.Blocker); diff != "" || decision.IsCollecting {
+			t.Errorf("collecting %t, blocker (-want +got):\n%s", decision.IsCollecting, diff)
+		}
+		h.pass(10 * time.Minute)
+		if decision := h.decide(); !decision.IsStalled {
+			t.Error("nobody has to act after ten minutes")
+		}
+		h.change(settings, func(s *configuration.Source) { s.Failure = nil })
+		if decision := h.settle(); decision.Blocker != nil || h.revisions != 1 {
+			t.Errorf("%d revisions, %+v", h.revisions, decision)
+		}
+	})
+	t.Run("of a change", func(t *testing.T) {
+		h := running(t, entry(settings), entry(tls))
+		h.put(settings, text("b"))
+		h.change(settings, fails)
+		decision := h.settle()
+		if diff := cmp.Diff(&configuration.Problem{Reason: failure.Reason, Message: "the webhook is down; until then, clusters keep its last content"}, decision.Delayed); diff != "" || decision.Blocker != nil {
+			t.Errorf("blocker %+v, delayed (-want +got):\n%s", decision.Blocker, diff)
+		}
+		h.put(tls, text("b"))
+		if h.settle(); h.revisions != 2 {
+			t.Errorf("%d revisions: another source waits", h.revisions)
+		}
+		h.change(settings, func(s *configuration.Source) { s.Failure = nil })
+		if decision := h.settle(); decision.Delayed != nil || h.revisions != 3 {
+			t.Errorf("%d revisions, %+v", h.revisions, decision)
+		}
+	})
+	t.Run("although nothing has changed", func(t *testing.T) {
+		h := running(t, entry(settings))
+		h.Sources[settings] = configuration.Source{Failure: failure} // it could not be looked up
+		if decision := h.settle(); decision.Delayed != nil || decision.Blocker != nil || h.status(t, settings).Reason != failure.Reason {
+			t.Errorf("delayed %+v, blocker %+v, %+v", decision.Delayed, decision.Blocker, h.status(t, settings))
+		}
+	})
+}
+
+// After a restart, it is not known at first whether the snapshots exist.
+func TestUnlistedSnapshots(t *testing.T) {
+	h := running(t, entry(settings), entry(tls, inPlace))
+	for kind, want := range map[v1alpha1.ConfigurationKind]bool{settings.Kind: true, tls.Kind: false} { // only those of revisions
+		h.Unlisted = []v1alpha1.ConfigurationKind{kind}
+		if decision := h.decide(); decision.AreUnlisted != want || len(decision.Lost) > 0 || len(decision.Prune) > 0 {
+			t.Errorf("%s: %+v", kind, decision)
+		}
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 var severities = []string{
 	v1alpha1.ReasonHubBehind, v1alpha1.ReasonSnapshotMissing, v1alpha1.ReasonNameTaken,
 	v1alpha1.ReasonTypeRefused, v1alpha1.ReasonTooLarge, v1alpha1.ReasonPropagationDisabled,
-	v1alpha1.ReasonConfigurationForbidden, v1alpha1.ReasonNotPropagated, v1alpha1.ReasonConfigurationMissing,
+	v1alpha1.ReasonConfigurationForbidden, v1alpha1.ReasonConfigurationUnavailable, v1alpha1.ReasonNotPropagated, v1alpha1.ReasonConfigurationMissing,
 	v1alpha1.ReasonSourceDeleted, v1alpha1.ReasonConfigurationChangesOften, v1alpha1.ReasonConfigurationChanged,
 }
 
@@ -38,6 +38,17 @@ func blocker(sources []*source, others int) *Problem {
 		}
 	}
 	return worst
+}
+
+// delayed returns why a change is not used yet that would be, had a request not failed.
+func delayed(sources []*source) *Problem {
+	for _, s := range sources {
+		isSeen := s.hub.Presence == PresenceFound || s.hub.Presence == PresenceAbsent
+		if s.isFailed && !s.isHeld && isSeen && s.mayDiffer() {
+			return s.explain()
+		}
+	}
+	return nil
 }
 
 func tooManyProblem(others int) *Problem {

@@ -20,19 +20,20 @@ func Decide(in Input) Decision {
 	sources := in.sources(uses)
 	in.boundSize(sources)
 	// 2. Collect the changes, and use all of them at once.
-	changed := slices.DeleteFunc(slices.Clone(sources), func(s *source) bool { return !s.isChanged() })
-	collected := in.collect(changed)
-	created := in.useChanges(changed, collected)
+	collected := in.collect(sources)
+	created := in.use(collected.used)
 	// 3. Explain what is not in use.
 	lost := in.lost(created)
 	for _, s := range sources {
-		in.settle(s, lost)
+		in.settle(s, lost, collected.memory.Reads[s.Ref])
 	}
 	decision := Decision{
 		Read: collected.read, Create: created, Lost: lost,
 		Status:        in.nextStatus(sources),
 		Configuration: named(sources),
+		Delayed:       delayed(sources),
 		IsCollecting:  collected.isCollecting,
+		AreUnlisted:   in.areUnlisted(),
 		Memory:        collected.memory,
 	}
 	// 4. Decide whether there may and must be a new revision.
@@ -40,16 +41,18 @@ func Decide(in Input) Decision {
 	decision.NeedsRevision = decision.Blocker == nil && !decision.IsCollecting && !in.isCurrent(decision.Configuration)
 	decision.Configured = configured(decision.Status, slices.ContainsFunc(sources, func(s *source) bool { return !s.isHeld }), others)
 	wait := in.untilStalled(sources)
+	decision.Serial = in.nextHighest(decision.Status)
 	decision.IsStalled = others > 0 || wait == 0
 	decision.RecheckAfter = earlier(collected.after, max(0, wait))
 	// 5. Delete what nothing names.
-	decision.Prune = in.prune(decision.Status)
+	prune, wait := in.prune(decision.Status)
+	decision.Prune, decision.RecheckAfter = prune, earlier(decision.RecheckAfter, wait)
 	return decision
 }
 
 // settle sets the serial of a source, and what remains to be explained about it.
-func (in Input) settle(s *source, lost []Named) {
-	isUnknown := s.hub.Presence == PresenceUnknown && !s.isBlocked
+func (in Input) settle(s *source, lost []Named, reads Reads) {
+	isUnknown := s.hub.Presence == PresenceUnknown && !s.isBlocked && !s.isFailed
 	isLost := slices.ContainsFunc(lost, func(n Named) bool { return n.ref() == s.Ref })
 	switch {
 	case isUnknown && s.last.Reason != "": // nothing new is known, as after a restart
@@ -58,6 +61,8 @@ func (in Input) settle(s *source, lost []Named) {
 		s.problem = &Problem{v1alpha1.ReasonConfigurationChanged, s.describe() + " was not looked up yet: wait"}
 	case s.problem == nil && isLost:
 		s.problem = &Problem{v1alpha1.ReasonSnapshotMissing, "a snapshot of " + s.describe() + " that a revision in use names was deleted: clusters with that revision keep what they run, and nothing rolls back to it; to end this, give the source its former content for a minute, or let the rollout end"}
+	case s.problem == nil && !reads.OftenUntil.IsZero():
+		s.problem = s.changesOften()
 	}
 	in.settleSerial(s)
 }
@@ -105,7 +110,7 @@ func (in Input) since(s *source, reason string) *metav1.Time {
 func (in Input) untilStalled(sources []*source) time.Duration {
 	wait := time.Duration(-1)
 	for _, s := range sources {
-		if !s.isBlocked || s.isHeld || s.last.Snapshot != "" {
+		if !s.isBlocked && !s.isFailed || s.isHeld || s.last.Snapshot != "" {
 			continue
 		}
 		left := max(0, stalledAfter-in.Now.Sub(in.since(s, s.problem.Reason).Time))

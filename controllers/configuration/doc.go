@@ -54,16 +54,20 @@
 //   - Without any content, a source blocks new revisions, unless it is optional and does not exist.
 //     Its absence is a content of its own then. A source that exists and may not be used blocks new
 //     revisions also if it is optional: somebody wants it to be used.
+//   - A new version is read at once. If it has the same content, for example in another order of its
+//     keys, it changes only observedVersion.
 //   - Changes are collected until none has followed for a second, at most for ten. All are used
 //     together. At most five are used without waiting, and then one a minute.
-//   - The same content in another version of the source, for example in another order of its keys,
-//     changes only observedVersion.
+//   - Each source is read at most ten times without waiting, and then twice a minute. While it waits,
+//     its changes are not announced as those of others are, and Ready does not depend on them.
 //   - At most [MaxSources] sources and [MaxSize] bytes are used. What is in use comes first.
 //   - A Secret that is updated in place keeps its type, because no Secret can change it.
 //   - InPlace sources of revisions in use that are no longer in the spec stay in the status: clusters
 //     that keep such a revision, or return to it, need them. They block nothing.
-//   - A serial on a member that is higher than that of the hub means that the hub was restored. The
-//     content is left alone until a user accepts it, or until the source changes.
+//   - Serials only rise, also if a source is removed and added again: members that cannot be reached
+//     keep its last content until then. So a serial on a member that is higher than all that the hub
+//     has given means that the hub was restored. The content is left alone until a user accepts it,
+//     or until the source changes.
 //   - A snapshot is deleted only if the next status and all stored revisions are known and do not
 //     name it, and it is ten minutes old. Only objects that this AppService owns, and whose names are
 //     those of their digests, are deleted.

@@ -139,11 +139,10 @@ func (h *hub) read(ref configuration.Ref) {
 	content := h.contents[ref]
 	h.change(ref, func(s *configuration.Source) {
 		s.Digest, s.Type, s.Size = configuration.DigestOf(h.key, h.identity(ref), content), content.Type, content.Size()
-		for _, status := range h.Status {
-			stored, exists := h.stored[status.Snapshot]
-			isOther := status.Snapshot != configuration.Name(h.identity(ref), s.Digest)
-			if status.Kind == ref.Kind && status.From == ref.From && exists && isOther && stored.Equal(content) {
-				s.EqualTo = status.Snapshot
+		for _, snapshot := range h.Snapshots { // the status may be lost
+			isOther := snapshot.Name != configuration.Name(h.identity(ref), s.Digest)
+			if snapshot.Ref == ref && snapshot.Owner == owner && isOther && h.stored[snapshot.Name].Equal(content) {
+				s.EqualTo = snapshot.Name
 			}
 		}
 	})
@@ -169,7 +168,7 @@ func (h *hub) apply(decision configuration.Decision) {
 		h.Revisions = append(slices.Clone(h.Revisions), configuration.Revision{Number: h.Revision, Configuration: decision.Configuration, Template: h.Spec})
 		h.InUse = []int64{h.Revision, max(1, h.Revision-1)} // a rollout is in progress
 	}
-	h.Status = decision.Status
+	h.Status, h.Serial = decision.Status, decision.Serial
 	for _, pruned := range decision.Prune {
 		h.loseSnapshot(pruned.Name)
 	}

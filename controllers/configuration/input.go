@@ -21,6 +21,8 @@ type Input struct {
 	Spec Template
 	// Status is status.configuration.
 	Status []v1alpha1.ConfigurationStatus
+	// Serial is status.configurationSerial.
+	Serial int64
 	// Accepted is the value of the annotation accept-configuration.
 	Accepted string
 	// Sources are the objects on the hub. A source that is not in the map was not looked up yet.
@@ -28,6 +30,9 @@ type Input struct {
 	// Snapshots are all objects with the label of the AppService whose names are those of
 	// snapshots, and each object with the name of a snapshot to create.
 	Snapshots []Snapshot
+	// Unlisted are the kinds whose snapshots could not be listed yet. Snapshots that a status or a
+	// revision names must be in Snapshots nevertheless.
+	Unlisted []v1alpha1.ConfigurationKind
 	// Revisions are all stored revisions of the AppService.
 	Revisions []Revision
 	// Revision is the revision of the spec, from status.rollout. It is 0 before the first, and if
@@ -81,6 +86,10 @@ type Source struct {
 	// Problem is why the source cannot be read, or its snapshot cannot be created, until somebody
 	// changes something. It is nil if there is none.
 	Problem *Problem
+
+	// Failure is why the source could not be read, or its snapshot could not be created, because of
+	// an error that may be temporary. It is nil if it may be tried now.
+	Failure *Problem
 
 	// Digest is the digest of the content of this version, or the zero value if it was not read.
 	// What was read of a version must be given until the source has another version.
@@ -138,6 +147,20 @@ type Memory struct {
 	First, Last time.Time
 	// Paid is when the last change will have been paid for, if each costs [changeInterval].
 	Paid time.Time
+	// Reads are those of each source.
+	Reads map[Ref]Reads
+}
+
+// Reads is what is remembered of the reads of a source.
+type Reads struct {
+	// Version is the last version that was read.
+	Version string
+	// Paid is when the last read will have been paid for, if each costs [readInterval].
+	Paid time.Time
+	// IsWaiting is set if the source has changed too often, and a change is to be read or used later.
+	IsWaiting bool
+	// OftenUntil is until when a source that has waited still counts as one that changes often.
+	OftenUntil time.Time
 }
 
 // Decision is the result of Decide.
@@ -148,12 +171,17 @@ type Decision struct {
 	Create []Creation
 	// Status is the next status.configuration, sorted.
 	Status []v1alpha1.ConfigurationStatus
+	// Serial is the next status.configurationSerial.
+	Serial int64
 	// Configuration are the snapshots that the next revision names, sorted.
 	Configuration []Named
 	// NeedsRevision is set if Configuration differs from that of the revision of the spec.
 	NeedsRevision bool
 	// Blocker is why there must not be a new revision now, or nil.
 	Blocker *Problem
+	// Delayed is why a change that was seen is not used yet, although nobody may have to act: a
+	// request has failed, and is tried again. It is nil if there is none.
+	Delayed *Problem
 	// IsCollecting is set while changes are collected or read. A new revision should wait.
 	IsCollecting bool
 	// IsStalled is set if a source has been missing for ten minutes.
@@ -163,6 +191,9 @@ type Decision struct {
 	// Lost are the snapshots that revisions in use name, and that do not exist. No cluster must get
 	// such a revision.
 	Lost []Named
+	// AreUnlisted is set while it is not known whether the snapshots exist that revisions in use name.
+	// No cluster must get another revision until then.
+	AreUnlisted bool
 	// Prune are the snapshots to delete by UID, after the status was written.
 	Prune []Snapshot
 	// Memory is the next memory.

@@ -74,7 +74,7 @@ func (h *hub) vanish(t *rapid.T, ref configuration.Ref) {
 	if h.Sources[ref].Presence != configuration.PresenceFound {
 		return
 	}
-	switch rapid.SampledFrom([]string{"deleted", "unlabelled", "forbidden", "disabled", "unknown", "kubeconfig", "type"}).Draw(t, "how") {
+	switch rapid.SampledFrom([]string{"deleted", "unlabelled", "forbidden", "disabled", "unknown", "kubeconfig", "type", "failed"}).Draw(t, "how") {
 	case "deleted":
 		h.remove(ref)
 	case "unlabelled":
@@ -87,6 +87,10 @@ func (h *hub) vanish(t *rapid.T, ref configuration.Ref) {
 		delete(h.Sources, ref)
 	case "kubeconfig":
 		h.change(ref, func(s *configuration.Source) { s.IsKubeconfig = true })
+	case "failed":
+		h.change(ref, func(s *configuration.Source) {
+			s.Failure = &configuration.Problem{Reason: v1alpha1.ReasonConfigurationUnavailable, Message: "it is tried again"}
+		})
 	case "type":
 		if ref.Kind == v1alpha1.ConfigurationSecret {
 			h.put(ref, ofType(text(marker), "refused"))
@@ -231,6 +235,7 @@ func TestDecide_twice_is_deciding_once(t *testing.T) {
 		// The revisions in use may be others now, and what they name.
 		want.Lost, again.Lost = nil, nil
 		if after.Revision != h.Revision {
+			want.Memory.Reads, again.Memory.Reads, want.RecheckAfter, again.RecheckAfter = nil, nil, 0, 0
 			want.Status, again.Status, want.Configured, again.Configured, again.Prune = nil, nil, nil, nil, nil
 		}
 		if diff := cmp.Diff(want, again); diff != "" {
@@ -267,7 +272,7 @@ func TestDecide_a_source_that_vanishes_changes_nothing_that_clusters_are_given(t
 		h.vanish(t, ref)
 		isNamed := len(h.Revisions) > 0 && slices.ContainsFunc(h.Revisions[len(h.Revisions)-1].Configuration, func(n configuration.Named) bool { return n.Snapshot+"@0" == before })
 		if isNamed && rapid.Bool().Draw(t, "the status is lost") {
-			h.Status = nil
+			h.Status, h.Serial = nil, 0
 			h.restart()
 		}
 		decision := h.settle()
@@ -383,4 +388,89 @@ func TestDecide_tells_no_content(t *testing.T) {
 			}
 		}
 	})
+}
+
+// copyOnMember is what a member has of a source that is updated in place.
+type copyOnMember struct {
+	serial   int64
+	snapshot string
+}
+
+// Members that are cut off, while sources are removed and added again, never make a hub that was not
+// restored look as if it had been, and get the present content when they return.
+func TestDecide_serials_on_members_that_are_cut_off(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		h := newHub(entry(settings, inPlace), entry(tls, inPlace))
+		h.put(settings, text("a"))
+		h.put(tls, text("a"))
+		members := []map[configuration.Ref]copyOnMember{{}, {}, {}}
+		isCutOff := make([]bool, len(members))
+		for range rapid.IntRange(1, 25).Draw(t, "events") {
+			decision := h.settle()
+			clear(h.Serials)
+			for i, copies := range members {
+				if isCutOff[i] {
+					continue
+				}
+				deliver(t, copies, h.Status)
+				for ref, held := range copies {
+					h.Serials[ref] = max(h.Serials[ref], held.serial)
+				}
+			}
+			for _, status := range h.Status {
+				if status.Reason == v1alpha1.ReasonHubBehind {
+					t.Fatalf("a false alarm: %+v; the members have %+v", status, members)
+				}
+			}
+			if decision.Serial < h.Serial {
+				t.Fatalf("the highest serial falls from %d to %d", h.Serial, decision.Serial)
+			}
+			ref := rapid.SampledFrom([]configuration.Ref{settings, tls}).Draw(t, "source")
+			switch rapid.SampledFrom([]string{"put", "put", "remove", "remove", "add", "add", "cut", "return", "promote", "restart", "lose"}).Draw(t, "event") {
+			case "put":
+				h.put(ref, text(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(t, "value")))
+			case "remove":
+				h.Spec.Entries = slices.DeleteFunc(slices.Clone(h.Spec.Entries), func(e v1alpha1.ConfigurationSource) bool { return e.Name == ref.From })
+			case "add":
+				if !slices.ContainsFunc(h.Spec.Entries, func(e v1alpha1.ConfigurationSource) bool { return e.Name == ref.From }) {
+					h.Spec.Entries = append(slices.Clone(h.Spec.Entries), entry(ref, inPlace))
+				}
+			case "cut":
+				isCutOff[rapid.IntRange(0, len(members)-1).Draw(t, "member")] = true
+			case "return":
+				isCutOff[rapid.IntRange(0, len(members)-1).Draw(t, "member")] = false
+			case "promote":
+				if h.Revision > 0 {
+					h.InUse, h.Revisions = []int64{h.Revision}, slices.Clone(h.Revisions[len(h.Revisions)-1:])
+					h.pass(20 * time.Minute) // so that the snapshots are deleted
+				}
+			case "restart":
+				h.restart()
+			case "lose":
+				if len(h.Snapshots) > 0 {
+					h.loseSnapshot(rapid.SampledFrom(h.Snapshots).Draw(t, "snapshot").Name)
+				}
+			}
+		}
+	})
+}
+
+// deliver gives a member the contents that the hub has, as delivery does: only with a higher serial.
+func deliver(t *rapid.T, copies map[configuration.Ref]copyOnMember, given []v1alpha1.ConfigurationStatus) {
+	listed := map[configuration.Ref]bool{}
+	for _, status := range given {
+		ref := configuration.Ref{Kind: status.Kind, From: status.From}
+		listed[ref] = true
+		held := copies[ref]
+		if status.Serial > held.serial {
+			copies[ref] = copyOnMember{status.Serial, status.Snapshot}
+		} else if status.Serial == held.serial && status.Serial > 0 && status.Snapshot != held.snapshot {
+			t.Fatalf("serial %d of %s stands for %s and for %s", status.Serial, status.From, held.snapshot, status.Snapshot)
+		}
+	}
+	for ref := range copies {
+		if !listed[ref] {
+			delete(copies, ref)
+		}
+	}
 }

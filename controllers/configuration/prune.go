@@ -29,19 +29,30 @@ func (in Input) lost(created []Creation) []Named {
 	return lost
 }
 
-// prune returns the snapshots that nothing names.
-func (in Input) prune(next []v1alpha1.ConfigurationStatus) []Snapshot {
+// areUnlisted reports whether a revision in use names a snapshot of a kind that could not be listed.
+func (in Input) areUnlisted() bool {
+	return slices.ContainsFunc(in.Revisions, func(r Revision) bool {
+		isUnlisted := func(n Named) bool { return !IsAbsent(n.Snapshot) && slices.Contains(in.Unlisted, n.Kind) }
+		return slices.Contains(in.InUse, r.Number) && slices.ContainsFunc(r.Configuration, isUnlisted)
+	})
+}
+
+// prune returns the snapshots that nothing names, and when others will be old enough, or 0.
+func (in Input) prune(next []v1alpha1.ConfigurationStatus) (superfluous []Snapshot, wait time.Duration) {
 	if !in.isHistoryComplete() {
-		return nil
+		return nil, 0
 	}
-	var superfluous []Snapshot
 	for _, snapshot := range in.Snapshots {
-		isOld := in.Now.Sub(snapshot.CreationTime.Time) >= pruneAfter
-		if in.isOurs(snapshot) && isOld && !in.isNamed(snapshot, next) {
+		left := pruneAfter - in.Now.Sub(snapshot.CreationTime.Time)
+		switch {
+		case !in.isOurs(snapshot) || in.isNamed(snapshot, next):
+		case left > 0:
+			wait = earlier(wait, left)
+		default:
 			superfluous = append(superfluous, snapshot)
 		}
 	}
-	return superfluous
+	return superfluous, wait
 }
 
 // isOurs reports whether an object is a snapshot of the AppService: it owns the object, and the name

@@ -22,21 +22,30 @@ func (in Input) onMembers(ref Ref) int64 {
 }
 
 // nextSerial returns the serial of the present content of a source, which is another than before. A
-// hub that knows no content of the source before it may have been restored: it does not use a serial
-// that is higher than those on the members, so that the content is accepted first.
+// hub that knows no content at all before it may have been restored: it does not use a serial that is
+// higher than those on the members, so that the content is accepted first.
 func (in Input) nextSerial(s *source) int64 {
 	switch {
 	case !s.isInPlace && s.last.Serial == 0:
 		return 0
-	case s.last.Snapshot == "":
-		return max(1, s.last.Serial)
+	case s.last.Snapshot == "": // a source that is added, maybe again: a member may still have its last content
+		return max(in.Serial, s.last.Serial) + 1
 	}
 	return in.highestSerial(s) + 1
 }
 
-// highestSerial returns the highest serial that a content of the source has had.
+// nextHighest returns the next status.configurationSerial.
+func (in Input) nextHighest(next []v1alpha1.ConfigurationStatus) int64 {
+	highest := in.Serial
+	for _, status := range next {
+		highest = max(highest, status.Serial)
+	}
+	return highest
+}
+
+// highestSerial returns the highest serial that a content of the source may have had.
 func (in Input) highestSerial(s *source) int64 {
-	highest := max(s.last.Serial, in.onMembers(s.Ref))
+	highest := max(in.Serial, s.last.Serial, in.onMembers(s.Ref))
 	for _, snapshot := range in.Snapshots {
 		if snapshot.Ref == s.Ref && snapshot.Owner == in.UID {
 			highest = max(highest, snapshot.Serial)
@@ -53,6 +62,8 @@ func (in Input) settleSerial(s *source) {
 	case s.last.Serial == 0:
 		s.last.Serial = in.highestSerial(s) + 1
 	case onMembers <= s.last.Serial:
+	case onMembers <= in.Serial: // this hub has given it: a snapshot that was in use later is lost
+		s.last.Serial = in.highestSerial(s) + 1
 	case in.isAccepted(s.last.Snapshot, onMembers):
 		s.last.Serial = onMembers + 1
 	default:

@@ -73,6 +73,46 @@ func TestSerials(t *testing.T) {
 		h.put(tls, text("b"))
 		checkSerial(t, h, 9) // clusters with the older revision get it in place
 	})
+	t.Run("rise after an entry is removed and added again", func(t *testing.T) {
+		h := running(t, entry(tls, inPlace))
+		h.put(tls, text("b"))
+		checkSerial(t, h, 2)
+		h.Spec.Entries = nil
+		h.settle()
+		h.InUse = []int64{h.Revision}
+		h.pass(time.Hour)
+		if h.settle(); len(h.Status)+len(h.Snapshots) > 0 {
+			t.Fatalf("these stay: %+v, %+v", h.Status, h.Snapshots)
+		}
+		h.Spec.Entries = []v1alpha1.ConfigurationSource{entry(tls, inPlace)}
+		checkSerial(t, h, 3)
+		h.Serials[tls] = 2 // of a member that could not be reached
+		checkSerial(t, h, 3)
+		if status := h.status(t, tls); status.Reason != "" {
+			t.Errorf("%+v", status)
+		}
+		h.Serials[tls] = 4 // the hub never gave this
+		checkSerial(t, h, 3)
+		if status := h.status(t, tls); status.Reason != v1alpha1.ReasonHubBehind {
+			t.Errorf("%+v", status)
+		}
+	})
+	for value, onMembers := range map[string]int64{"a": 2, "c": 0} { // the content before, or a new one that members cannot report
+		t.Run("rise if an entry is removed and its last snapshot is lost: "+value, func(t *testing.T) {
+			h := newHub(entry(tls, inPlace))
+			for serial, text := range []configuration.Content{text("a"), text("b")} {
+				h.put(tls, text)
+				checkSerial(t, h, int64(serial+1))
+			}
+			h.loseSnapshot(h.status(t, tls).Snapshot)
+			h.Status, h.Serials[tls] = nil, onMembers
+			h.put(tls, text(value))
+			checkSerial(t, h, 3)
+			if status := h.status(t, tls); status.Reason != "" {
+				t.Errorf("%+v", status)
+			}
+		})
+	}
 	t.Run("of an entry that only a revision in use has", func(t *testing.T) {
 		h := running(t, entry(tls, inPlace))
 		h.Spec.Entries = []v1alpha1.ConfigurationSource{entry(settings)}
@@ -138,7 +178,7 @@ func TestHubBehind(t *testing.T) {
 	})
 	t.Run("after the status and the snapshots were lost", func(t *testing.T) {
 		h := restored(t)
-		h.Status, h.Snapshots = nil, nil
+		h.Status, h.Serial, h.Snapshots = nil, 0, nil
 		h.restart()
 		checkSerial(t, h, 1) // it may be an older content
 		if status := h.status(t, tls); status.Reason != v1alpha1.ReasonHubBehind {
@@ -150,7 +190,7 @@ func TestHubBehind(t *testing.T) {
 		h.put(tls, text("b"))
 		checkSerial(t, h, 2)
 		h.Serials[tls] = 2
-		h.Status, h.Revision = nil, 0
+		h.Status, h.Serial, h.Revision = nil, 0, 0
 		h.restart()
 		checkSerial(t, h, 2)
 		if status := h.status(t, tls); status.Reason != "" {

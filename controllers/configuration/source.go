@@ -106,6 +106,8 @@ type source struct {
 	problem *Problem
 	// isBlocked is set if the problem lasts until somebody changes something.
 	isBlocked bool
+	// isFailed is set if the problem is a request that failed, and that is tried again.
+	isFailed bool
 }
 
 // version returns the version of the present content.
@@ -119,11 +121,17 @@ func (s *source) version() string {
 // isChanged reports whether the source may have content that is not in use yet.
 func (s *source) isChanged() bool {
 	isKnown := s.hub.Presence == PresenceFound || s.hub.Presence == PresenceAbsent
-	return isKnown && !s.isBlocked && (s.version() != s.last.ObservedVersion || s.isLost)
+	return isKnown && !s.isBlocked && !s.isFailed && s.mayDiffer()
 }
+
+// mayDiffer reports whether the snapshot in use may not have the present content.
+func (s *source) mayDiffer() bool { return s.version() != s.last.ObservedVersion || s.isLost }
 
 // isOther reports whether the present content is known to be another than that in use.
 func (s *source) isOther() bool { return s.name != "" && s.name != s.last.Snapshot }
+
+// isSame reports whether the present content is known to be that in use, and its snapshot exists.
+func (s *source) isSame() bool { return s.name != "" && s.name == s.last.Snapshot && !s.isLost }
 
 // hasContent reports whether there is a snapshot that clusters can get, or the absence of an
 // optional source.
@@ -143,6 +151,7 @@ func (in Input) sources(uses []use) []*source {
 		s.isLost = s.last.Snapshot != "" && !IsAbsent(s.last.Snapshot) && in.snapshot(s.last.Snapshot, s.Ref) == nil
 		s.name = in.presentName(s)
 		s.block(in.obstacle(s))
+		s.fail(s.hub.Failure)
 		sources = append(sources, s)
 	}
 	return sources

@@ -70,6 +70,13 @@ func (s *source) block(problem *Problem) {
 	}
 }
 
+// fail marks a source that cannot be read or stored now.
+func (s *source) fail(failure *Problem) {
+	if failure != nil && s.problem == nil {
+		s.problem, s.isFailed = failure, true
+	}
+}
+
 // explain returns what a problem means for the clusters, after what causes it.
 func (s *source) explain() *Problem {
 	if s.problem == nil {
@@ -77,7 +84,7 @@ func (s *source) explain() *Problem {
 	}
 	message := s.problem.Message
 	switch {
-	case !s.isBlocked:
+	case !s.isBlocked && !s.isFailed:
 	case s.isLost:
 		return &Problem{v1alpha1.ReasonSnapshotMissing, fmt.Sprintf("%s; its snapshot %s was deleted too, so there is no new revision until then; clusters keep what they run", message, s.last.Snapshot)}
 	case s.hasContent():

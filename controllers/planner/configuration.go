@@ -4,82 +4,56 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	"k8s.io/apimachinery/pkg/api/meta"
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/sources"
 )
 
 // hasConfiguration reports whether an AppService has configuration, or had it when its status was
-// written. All others are planned without any of this.
-func hasConfiguration(app *v1alpha1.AppService) bool {
-	return app.HasConfiguration()
+// written, or has snapshots, which are deleted when no revision names them any more. All others are
+// planned without any of this.
+func (r *Reconciler) hasConfiguration(app *v1alpha1.AppService) bool {
+	return app.HasConfiguration() || r.options.Sources.HasSnapshots(app)
 }
 
 // configure decides about the configuration of an AppService, and stores the snapshots of the
-// decision. It reports whether the spec needs another revision than that of the status, and may have
-// it now.
+// decision. It reports whether the spec may need another revision than that of the status, and may have
+// it now, and returns the history if it was listed.
 //
 // That the status has the present generation does not mean that the spec has a revision: the spec may
 // wait for a source. So its template is compared with that of the revision.
-func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input, isRetry bool) (bool, error) {
+func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input, isRetry bool) (isNeeded bool, listed *revision.History, err error) {
 	known, isValid := r.histories.of(app)
 	if !isValid {
 		history, err := r.listRevisions(ctx, app)
 		if err != nil {
-			return false, r.reportRevisionsRefused(ctx, app, err)
+			return false, nil, r.reportRevisionsRefused(ctx, app, err)
 		}
-		known = r.histories.remember(app, history, in.Revision)
+		known, listed = r.histories.remember(app, history, in.Revision), &history
 	}
 	decision, err := r.options.Sources.Decide(ctx, sources.Request{
 		App: in.App, Revisions: known.revisions, Serials: serialsOnMembers(*in), Now: time.Now(),
 	})
-	if err != nil && (in.Revision == 0 || ctx.Err() != nil) {
-		return false, fmt.Errorf("decide the configuration: %w", err)
-	} else if err != nil {
-		ctrl.LoggerFrom(ctx).Error(err, "Decide the configuration; the clusters keep theirs, and it is tried again")
-		decision, in.IsUndecided = undecided(in.App), true
+	if err != nil {
+		return false, nil, fmt.Errorf("decide the configuration: %w", err)
 	}
 	if in.HasMissingSlices { // what lost entries need is not known
 		decision.Prune = nil
 	}
 	in.Configuration = &decision
-	wasLost := in.IsUndecided && hasReason(app, v1alpha1.ReasonSnapshotMissing)
-	in.IsRevisionMissing = wasLost || known.isLost(in.Revision, decision.Lost)
-	in.IsStableMissing = wasLost || known.isLost(app.Status.Rollout.StableRevision, decision.Lost)
+	in.IsRevisionMissing = known.isLost(in.Revision, decision.Lost)
+	in.IsStableMissing = known.isLost(app.Status.Rollout.StableRevision, decision.Lost)
 	mustWait := decision.Blocker != nil || decision.IsCollecting
 	hasOtherTemplate := in.Revision == 0 || isRetry || !known.isCurrent
 	in.IsSpecPending = hasOtherTemplate && mustWait
-	return (hasOtherTemplate || decision.NeedsRevision) && !mustWait, nil
-}
-
-// undecidedRetry is the time until another decision after an error.
-const undecidedRetry = 5 * time.Second
-
-// undecided returns the decision that changes nothing. A source that cannot be read, or a snapshot that
-// cannot be created, must not stop anything else: the status of the clusters, or the division of the
-// replicas.
-//
-// If a change was seen before, it is still pending, and Ready must not be True before it is used.
-func undecided(app *v1alpha1.AppService) configuration.Decision {
-	return configuration.Decision{
-		IsCollecting: hasReason(app, v1alpha1.ReasonConfigurationChanged),
-		Status:       app.Status.Configuration,
-		Configured:   meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionConfigured),
-		Blocker:      &configuration.Problem{Reason: v1alpha1.ReasonConfigurationChanged, Message: "the hub gave no answer about the configuration, so there is no new revision: it is tried again"},
-		RecheckAfter: undecidedRetry,
-	}
-}
-
-// hasReason reports whether the status of a source has a reason.
-func hasReason(app *v1alpha1.AppService, reason string) bool {
-	return slices.ContainsFunc(app.Status.Configuration, func(s v1alpha1.ConfigurationStatus) bool { return s.Reason == reason })
+	// After any edit, superfluous revisions are deleted: the limit may be another.
+	return (hasOtherTemplate || decision.NeedsRevision || isEdited(app)) && !mustWait, listed, nil
 }
 
 // serialsOnMembers returns the highest serials that members have reported for their copies of sources
@@ -138,13 +112,17 @@ func awaitsFirstContent(in rollout.Input) bool {
 // finishConfiguration is called after the status with a decision was written, or if there was nothing
 // to write. What cannot be deleted is tried again with the next plan.
 func (r *Reconciler) finishConfiguration(ctx context.Context, in rollout.Input) {
-	if in.Configuration == nil || in.IsUndecided {
+	if in.Configuration == nil {
 		return
 	}
 	if err := r.options.Sources.Written(ctx, in.App, *in.Configuration); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Delete snapshots that nothing names; the next plan tries again")
 	}
 }
+
+// afterDeletion is the time until another decision after revisions were deleted, which may leave
+// snapshots that nothing names.
+const afterDeletion = time.Second
 
 // recheckAfter returns when to plan again although no input changes: the earlier time of both
 // decisions, or 0.

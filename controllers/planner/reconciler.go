@@ -21,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/sources"
 	"github.com/fleetwright/fleetwright/controllers/status"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
@@ -77,6 +78,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	record.End(err)
 	switch {
 	case err == nil:
+	case errors.Is(err, sources.ErrNotSynced): // it is enqueued when they are
+		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	case errors.Is(err, errStaleCache):
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	case errors.Is(err, errRefused):
@@ -236,7 +239,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 // revision, and the snapshots of the configuration.
 func withLimits(current, next v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
 	wasPaused := current.Rollout.Paused
-	current.Rollout, current.Configuration = next.Rollout, next.Configuration
+	current.Rollout, current.Configuration, current.ConfigurationSerial = next.Rollout, next.Configuration, next.ConfigurationSerial
 	current.Rollout.Paused = wasPaused || next.Rollout.Paused // until the clocks that start again are written
 	current.Removals, current.PlannedSpecs, current.AcceptedStamps = next.Removals, next.PlannedSpecs, next.AcceptedStamps
 	current.Summary.HubBehind = max(current.Summary.HubBehind, next.Summary.HubBehind)

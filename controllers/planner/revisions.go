@@ -34,9 +34,11 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		return r.checkStable(ctx, in)
 	}
 	var snapshots []configuration.Named
-	if hasConfiguration(app) {
+	var listed *revision.History
+	hasConfiguration := r.hasConfiguration(app)
+	if hasConfiguration {
 		var err error
-		if isNeeded, err = r.configure(ctx, app, in, isRetry); err != nil {
+		if isNeeded, listed, err = r.configure(ctx, app, in, isRetry); err != nil {
 			return err
 		}
 		snapshots = in.Configuration.Configuration
@@ -44,10 +46,14 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	if !isNeeded {
 		return r.checkStable(ctx, in)
 	}
-	history, err := r.listRevisions(ctx, app)
-	if err != nil {
-		return r.reportRevisionsRefused(ctx, app, err)
+	if listed == nil {
+		history, err := r.listRevisions(ctx, app)
+		if err != nil {
+			return r.reportRevisionsRefused(ctx, app, err)
+		}
+		listed = &history
 	}
+	history := *listed
 	next := history.NextFor(in.App, snapshots, in.HighestRevision(), isRetry)
 	if !next.IsStored {
 		stored, err := r.storeRevision(ctx, app, snapshots, next.Number)
@@ -65,9 +71,13 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	case next.IsUndo:
 		in.Origin = rollout.RevisionUndone
 	}
+	before := len(history.All())
 	history = r.deleteSuperfluous(ctx, history, history.Superfluous(in.App, next.Number))
-	if hasConfiguration(app) {
+	if hasConfiguration {
 		r.histories.remember(app, history, next.Number)
+		if len(history.All()) < before {
+			in.Configuration.RecheckAfter = afterDeletion
+		}
 	}
 	return r.checkStable(ctx, in)
 }

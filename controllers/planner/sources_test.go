@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -224,9 +225,37 @@ func TestSource_with_the_same_content_is_no_revision(t *testing.T) {
 		}
 		return nil
 	})
-	s.checkWrites("PATCH appservices/web/status", "PATCH appservices/web/status")
+	s.checkWrites("PATCH appservices/web/status") // Ready stays True
 	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running on 1 cluster: east")
 	s.checkRevisionTexts(map[int64]string{1: "debug=false"})
+}
+
+// The snapshots of content that is withdrawn are deleted when no stored revision names them any more,
+// also after a restart. It is enough to lower the limit of the history.
+func TestSnapshots_of_withdrawn_content_are_deleted(t *testing.T) {
+	s := newConfigured(t, "east")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Configuration = nil })
+	s.waitForRevision(2)
+	s.reportReady("east")
+	s.setImage("web:2", 3)
+	s.reportReady("east")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.RevisionHistoryLimit = new(int32(0)) })
+	s.waitForStoredRevisions(2)
+	waitForDeletion := func() {
+		t.Helper()
+		eventually(t, func() error { // snapshots are kept for ten minutes
+			if after := s.reconcileOnce().RequeueAfter; after < time.Minute || after > 10*time.Minute {
+				return fmt.Errorf("the next plan is after %s", after)
+			}
+			return nil
+		})
+	}
+	waitForDeletion()
+	s.restart()
+	waitForDeletion()
+	if got := s.app.Status.Configuration; len(got) > 0 {
+		t.Errorf("status.configuration is %+v", got)
+	}
 }
 
 // Invariant 2: a source that is gone changes nothing that runs.
@@ -300,24 +329,66 @@ func TestContent_of_the_stable_revision_cancels_a_rollout(t *testing.T) {
 	s.checkRevisionTexts(map[int64]string{1: "debug=false", 2: "debug=true"})
 }
 
-// While the hub gives no answer about the configuration, everything else goes on.
+// While a snapshot cannot be created, the status says so, and everything else goes on.
 func TestConfiguration_that_cannot_be_stored_stops_nothing_else(t *testing.T) {
 	s := newConfigured(t, "east")
 	s.sent.refuseWrites("/configmaps")
 	s.putSettings("debug=true")
-	s.waitForConfigured(v1alpha1.ReasonConfigurationChanged)
+	s.waitForConfigured(v1alpha1.ReasonConfigurationUnavailable)
+	if got, want := s.settings().Message, "the hub gave no usable answer: create ConfigMap "+s.app.Namespace+"/web-settings-"; !strings.HasPrefix(got, want) {
+		t.Errorf("the message is %q, want %q", got, want)
+	}
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
 	s.waitForPlan()
 	seen := s.readyObservation()
 	seen.Phase, seen.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRolloutFailed
 	s.report("east", seen)
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterFailed, withReason(v1alpha1.ReasonRolloutFailed, "")))
-	if ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady); ready.Reason != v1alpha1.ReasonConfigurationChanged {
+	for _, condition := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} { // a tool must wait
+		if found := meta.FindStatusCondition(s.app.Status.Conditions, condition); found == nil || found.Reason != v1alpha1.ReasonConfigurationUnavailable {
+			t.Errorf("%s is %+v", condition, found)
+		}
+	}
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" }) // with the content that there is
+	s.waitForRevision(2)
+	s.checkRevisionTexts(map[int64]string{1: "debug=false", 2: "debug=false"})
+	s.sent.refuseWrites("")
+	s.waitForRevision(3)
+	s.waitForConfigured(v1alpha1.ReasonConfigured)
+	s.checkRevisionTexts(map[int64]string{1: "debug=false", 2: "debug=false", 3: "debug=true"})
+}
+
+// A new AppService whose first snapshot cannot be created says so, and continues by itself.
+func TestNew_AppService_whose_configuration_cannot_be_stored(t *testing.T) {
+	s := newFixture(t, "east")
+	s.stop()
+	s.grantPropagation()
+	s.start()
+	s.sent.refuseWrites("/configmaps")
+	s.putSettings("debug=false")
+	configured(s.app)
+	s.createApp()
+	s.waitForConfigured(v1alpha1.ReasonConfigurationUnavailable)
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterPending, waitsFor(v1alpha1.ReasonConfigurationUnavailable)))
+	ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
+	if ready == nil || ready.Reason != v1alpha1.ReasonConfigurationUnavailable || !strings.Contains(ready.Message, "it is tried again by itself") {
 		t.Errorf("Ready is %+v", ready)
 	}
+	s.waitForEvent(v1alpha1.ReasonConfigurationUnavailable, "", s.settings().Message)
+	before := s.app.ResourceVersion
+	eventually(t, func() error { // it is tried again, and nothing is written
+		if attempts := slices.DeleteFunc(s.sent.lines(), func(line string) bool { return line != "POST configmaps" }); len(attempts) < 3 {
+			return fmt.Errorf("%d attempts", len(attempts))
+		}
+		return nil
+	})
+	if s.readApp(); s.app.ResourceVersion != before {
+		t.Errorf("another attempt has changed the status: %+v", s.app.Status)
+	}
 	s.sent.refuseWrites("")
-	s.waitForRevision(2)
-	s.checkRevisionTexts(map[int64]string{1: "debug=false", 2: "debug=true"})
+	s.waitForRevision(1)
+	s.waitForConfigured(v1alpha1.ReasonConfigured)
+	s.checkRevisionTexts(map[int64]string{1: "debug=false"})
 }
 
 // A crash between the writes of a status in slices must not leave a revision without the snapshots of

@@ -27,9 +27,11 @@ func (r *revisions) stable() int64 {
 	return r.status.StableRevision
 }
 
-// isMissing reports whether no cluster may get a revision, because a snapshot of it is missing.
+// isMissing reports whether no cluster may get a revision, because a snapshot of it is missing, or
+// because it is not known yet which snapshots exist.
 func (r *revisions) isMissing(revision int64) bool {
-	return r.in.IsRevisionMissing && revision == r.in.Revision
+	areUnlisted := r.in.Configuration != nil && r.in.Configuration.AreUnlisted
+	return areUnlisted || r.in.IsRevisionMissing && revision == r.in.Revision
 }
 
 // assign sets the desired revision of a cluster in a rollout.

@@ -38,9 +38,6 @@ type Input struct {
 	// Configuration is what was decided about spec.configuration. It is nil for an AppService without
 	// configuration, and while the AppService is being deleted.
 	Configuration *configuration.Decision
-	// IsUndecided is set if nothing could be decided, because of an error that may be temporary.
-	// Configuration repeats the status then.
-	IsUndecided bool
 	// IsSpecPending is set if the spec has no revision yet, because it waits for its configuration.
 	// Revision is the one before that edit then, or 0.
 	IsSpecPending bool

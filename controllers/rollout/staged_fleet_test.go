@@ -28,9 +28,11 @@ type stagedFleet struct {
 	templates map[int64]string // the ControllerRevisions
 	decision  rollout.Decision // the last one
 
-	content string          // of the configuration, which is part of the template
-	waits   bool            // the spec waits for a source that has no content
-	lost    map[string]bool // the contents whose snapshots are lost
+	content string // of the configuration, which is part of the template
+	waits   bool   // the spec waits for a source that has no content
+	// isUnlisted is set while it is not known which snapshots exist, as after a restart.
+	isUnlisted bool
+	lost       map[string]bool // the contents whose snapshots are lost
 }
 
 // stagedMember is a member of a stagedFleet.
@@ -92,7 +94,7 @@ func (w *stagedFleet) input() rollout.Input {
 	in.Revision, in.Origin = w.revise()
 	in.IsSpecPending = in.Revision == 0 || w.templates[in.Revision] != w.template()
 	in.IsRevisionMissing, in.IsStableMissing = w.isLost(in.Revision), w.isLost(w.app.Status.Rollout.StableRevision)
-	in.Configuration = &configuration.Decision{}
+	in.Configuration = &configuration.Decision{AreUnlisted: w.isUnlisted}
 	return in
 }
 

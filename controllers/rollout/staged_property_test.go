@@ -121,7 +121,7 @@ func (l *stagedLoop) act(t *rapid.T) {
 		name = rapid.SampledFrom(l.names()).Draw(t, "member")
 	}
 	m := l.members[name]
-	kind := rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12), "edit", "edit", "edit", "content", "content", "source", "snapshot", "strategy", "fail", "fail", "outage", "outage", "heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "suspend", "replicas", "clock", "torn")).Draw(t, "action")
+	kind := rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12), "edit", "edit", "edit", "content", "content", "source", "snapshot", "listing", "strategy", "fail", "fail", "outage", "outage", "heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "suspend", "replicas", "clock", "torn")).Draw(t, "action")
 	switch kind {
 	case "work":
 		l.work(t)
@@ -133,6 +133,8 @@ func (l *stagedLoop) act(t *rapid.T) {
 		l.edit(func(*v1alpha1.AppServiceSpec) { l.waits = !l.waits })
 	case "snapshot": // a snapshot is deleted, or its content comes back
 		l.lost[l.content] = !l.lost[l.content]
+	case "listing": // the operator restarts, and cannot list the snapshots for a while
+		l.isUnlisted = !l.isUnlisted
 	case "strategy":
 		strategy := anyStrategy.Draw(t, "strategy")
 		if rapid.IntRange(0, 3).Draw(t, "none") == 0 {
@@ -334,6 +336,8 @@ func (l *stagedLoop) check(t *rapid.T, in rollout.Input, decision rollout.Decisi
 			}
 		case !in.Plan.Find(entry.Name).Chosen():
 			fail("%s is not in the plan, and got revision %d", entry.Name, entry.Revision)
+		case l.isUnlisted:
+			fail("%s got revision %d, and it is not known which snapshots exist", entry.Name, entry.Revision)
 		case l.isLost(entry.Revision):
 			fail("%s got revision %d, whose snapshot is lost", entry.Name, entry.Revision)
 		case in.IsSpecPending && in.Revision == 0:
@@ -492,7 +496,7 @@ func (l *stagedLoop) heal() {
 		l.setReady(name, true)
 		m.member.Spec.Taints = nil
 	}
-	l.waits = false
+	l.waits, l.isUnlisted = false, false
 	clear(l.lost)
 	l.edit(func(spec *v1alpha1.AppServiceSpec) {
 		spec.Suspend = false

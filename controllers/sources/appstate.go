@@ -17,6 +17,9 @@ import (
 const (
 	// retryRefused is how long a refusal by the hub is remembered until it is tried again.
 	retryRefused = time.Minute
+	// retryFailed is the time until a request that failed is tried again. It doubles with each failure,
+	// up to retryRefused.
+	retryFailed = 2 * time.Second
 	// trustWrite is how long an object that was created or found counts as existing although the
 	// cache lacks it.
 	trustWrite = time.Minute
@@ -32,6 +35,7 @@ type appState struct {
 	memory   configuration.Memory
 	readings map[configuration.Ref]reading
 	refusals map[configuration.Ref]refusal
+	failures map[configuration.Ref]failure
 
 	mu sync.Mutex
 	// written are snapshots that the cache may lack, and objects without our label that have the
@@ -58,6 +62,15 @@ type refusal struct {
 	until   time.Time
 }
 
+// failure is a request for a source that failed, and when it may be tried again. It does not depend on
+// the version: a source that changes all the time is not tried more often.
+type failure struct {
+	problem *configuration.Problem
+	// count is the number of failures in a row.
+	count int
+	until time.Time
+}
+
 type snapshotKey struct {
 	kind v1alpha1.ConfigurationKind
 	name string
@@ -75,7 +88,7 @@ type prunedSnapshot struct {
 
 func newAppState(uid types.UID) *appState {
 	return &appState{
-		uid: uid, readings: map[configuration.Ref]reading{}, refusals: map[configuration.Ref]refusal{},
+		uid: uid, readings: map[configuration.Ref]reading{}, refusals: map[configuration.Ref]refusal{}, failures: map[configuration.Ref]failure{},
 		written: map[snapshotKey]writtenSnapshot{}, pruned: map[types.UID]prunedSnapshot{},
 	}
 }
@@ -86,6 +99,7 @@ func (a *appState) setRefs(refs []configuration.Ref) {
 	isOther := func(ref configuration.Ref) bool { return !slices.Contains(refs, ref) }
 	maps.DeleteFunc(a.readings, func(ref configuration.Ref, _ reading) bool { return isOther(ref) })
 	maps.DeleteFunc(a.refusals, func(ref configuration.Ref, _ refusal) bool { return isOther(ref) })
+	maps.DeleteFunc(a.failures, func(ref configuration.Ref, _ failure) bool { return isOther(ref) })
 }
 
 // addWritten notes an object that exists and that the cache may lack.

@@ -24,7 +24,10 @@
 //     a source share the read: the content is kept for 30 seconds, and at most 8 MiB are kept.
 //     Digests are kept for each AppService.
 //   - If the hub refuses a request, by a permission, a quota or an admission policy, the source
-//     has a problem, which is tried again once a minute. Other errors are returned.
+//     has a problem, which is tried again once a minute. After another error, it is Unavailable, and
+//     is tried again after two seconds, and then less and less often, down to once a minute. All
+//     other sources go on.
+//   - Nothing is decided until the watches are synced, at most for ten seconds after the start.
 //   - An error about a Secret has only the code, and the reason if Kubernetes defines it, because a
 //     webhook may quote the object in both texts that it chooses. Requests are not logged.
 //   - The key is created once, and never changed or deleted. After it was lost, contents are

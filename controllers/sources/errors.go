@@ -3,7 +3,9 @@ package sources
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
+	"syscall"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,12 +48,37 @@ const maxRefusal = 300
 
 // problemOf returns the problem of a source because of a refusal by the hub.
 func problemOf(namespace string, refusal error) *configuration.Problem {
-	text := refusal.Error()
+	return &configuration.Problem{
+		Reason:  v1alpha1.ReasonConfigurationForbidden,
+		Message: fmt.Sprintf("the hub refuses what Fleetwright needs: %s: ask an administrator to grant config/propagation in namespace %s, or to check its quotas and admission policies", shorten(refusal), namespace),
+	}
+}
+
+// failureOf returns the problem of a source because of an error that may be temporary.
+func failureOf(err error) *configuration.Problem {
+	return &configuration.Problem{
+		Reason:  v1alpha1.ReasonConfigurationUnavailable,
+		Message: fmt.Sprintf("the hub gave no usable answer: %s: it is tried again by itself; if it lasts, check the API server of the hub and its webhooks", shorten(err)),
+	}
+}
+
+// shorten returns the text of an error, cut to maxRefusal. Network errors have ports that differ each
+// time: they are left out.
+func shorten(err error) string {
+	text := err.Error()
+	var request *url.Error
+	var number syscall.Errno
+	switch {
+	case !errors.As(err, &request):
+	case errors.As(err, &number):
+		text = strings.Replace(text, request.Error(), number.Error(), 1)
+	case request.Timeout():
+		text = strings.Replace(text, request.Error(), "timed out", 1)
+	default:
+		text = strings.Replace(text, request.Error(), "the connection was lost", 1)
+	}
 	if len(text) > maxRefusal {
 		text = strings.ToValidUTF8(text[:maxRefusal], "") + "…"
 	}
-	return &configuration.Problem{
-		Reason:  v1alpha1.ReasonConfigurationForbidden,
-		Message: fmt.Sprintf("the hub refuses what Fleetwright needs: %s: ask an administrator to grant config/propagation in namespace %s, or to check its quotas and admission policies", text, namespace),
-	}
+	return text
 }

@@ -3,6 +3,7 @@ package sources
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -275,6 +276,9 @@ func (f *fixture) planFor(app *v1alpha1.AppService, revisions *[]configuration.R
 	if err != nil {
 		return decision, err
 	}
+	if f.sent.isDead() { // it writes nothing more
+		return decision, errors.New("the process is dead")
+	}
 	isNew := len(*revisions) == 0 && decision.Blocker == nil && !decision.IsCollecting
 	if decision.NeedsRevision || isNew {
 		number := app.Status.Rollout.Revision + 1
@@ -282,7 +286,7 @@ func (f *fixture) planFor(app *v1alpha1.AppService, revisions *[]configuration.R
 		app.Status.Rollout.Revision = number
 		app.Status.Rollout.StableRevision = max(1, number-1)
 	}
-	app.Status.Configuration = decision.Status
+	app.Status.Configuration, app.Status.ConfigurationSerial = decision.Status, decision.Serial
 	f.must(hub.Status().Update(f.Context(), app))
 	return decision, f.Written(f.loudly(), app, decision)
 }
@@ -292,6 +296,10 @@ func (f *fixture) settle() configuration.Decision {
 	f.Helper()
 	for range 20 {
 		decision, err := f.plan()
+		for errors.Is(err, ErrNotSynced) {
+			time.Sleep(10 * time.Millisecond)
+			decision, err = f.plan()
+		}
 		f.must(err)
 		if decision.RecheckAfter == 0 || decision.RecheckAfter >= retryRefused {
 			return decision
@@ -360,6 +368,7 @@ type traffic struct {
 	// kill.
 	allowed  int
 	isKilled bool
+	wasDead  bool // when it was to send a request
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -380,6 +389,7 @@ func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		f.mu.Lock()
 		isDead := f.isKilled && f.allowed <= 0
+		f.wasDead = f.wasDead || isDead
 		f.allowed--
 		if !isDead {
 			f.lines = append(f.lines, verb+" "+path)
@@ -398,6 +408,16 @@ func (f *traffic) killAfter(number int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.isKilled, f.allowed = true, number
+}
+
+// isDead reports whether the process was killed before it was done.
+func (f *traffic) isDead() bool {
+	if f == nil {
+		return false
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.wasDead
 }
 
 // take returns the requests since the last call.

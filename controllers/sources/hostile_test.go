@@ -4,14 +4,22 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"encoding/pem"
+	"errors"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	admissionreview "k8s.io/api/admission/v1"
 	admissionv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -269,6 +277,27 @@ func TestPruning(t *testing.T) {
 			t.Errorf("%d deletions, and the snapshots are %v", deletions, f.stored())
 		}
 	})
+	t.Run("deletes all when the content is withdrawn, and no revision names it any more", func(t *testing.T) {
+		f.must(hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), f.app))
+		f.app.Spec.Configuration = nil
+		f.must(hub.Update(f.Context(), f.app))
+		f.settle()
+		f.restart()
+		if !f.HasSnapshots(f.app) || len(f.stored()) != 2 {
+			t.Fatalf("there are snapshots: %t; they are %v", f.HasSnapshots(f.app), f.stored())
+		}
+		f.waitForEvent() // after the watches are synced
+		f.app.Status.Rollout.StableRevision = f.app.Status.Rollout.Revision
+		f.must(hub.Status().Update(f.Context(), f.app))
+		f.revisions = f.revisions[len(f.revisions)-1:]
+		f.settle()
+		f.eventually(func() error {
+			if stored := f.stored(); len(stored) > 0 || f.HasSnapshots(f.app) {
+				return fmt.Errorf("there are snapshots: %t; they are %v", f.HasSnapshots(f.app), stored)
+			}
+			return nil
+		})
+	})
 }
 
 // An admission policy refuses snapshots, and quotes the Secret. Its message is not repeated.
@@ -436,5 +465,197 @@ func TestPruningIsForbidden(t *testing.T) {
 	}
 	if deletions != 1 || len(f.stored()) != 3 || f.status(settings).Reason != "" {
 		t.Errorf("%d deletions, status %+v, snapshots %v", deletions, f.status(settings), f.stored())
+	}
+}
+
+// refuseSnapshots makes a real webhook answer all creations of snapshots of Secrets in the namespace of
+// the AppService. It refuses them, and quotes the content, until it is stopped: then it is down.
+func (f *fixture) refuseSnapshots() (stop, remove func()) {
+	f.Helper()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		review := admissionreview.AdmissionReview{}
+		secret := corev1.Secret{}
+		if err := errors.Join(json.NewDecoder(r.Body).Decode(&review), json.Unmarshal(review.Request.Object.Raw, &secret)); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		quote := string(secret.Data["key"])
+		review.Response = &admissionreview.AdmissionResponse{UID: review.Request.UID, Result: &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReason(quote), Message: "refused: " + quote}}
+		review.Request = nil
+		if err := json.NewEncoder(w).Encode(review); err != nil {
+			f.Error(err)
+		}
+	}))
+	webhook := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: f.app.Namespace}, Webhooks: []admissionv1.ValidatingWebhook{{
+		Name: "refuse.example.com", AdmissionReviewVersions: []string{"v1"}, SideEffects: new(admissionv1.SideEffectClassNone), FailurePolicy: new(admissionv1.Fail),
+		ClientConfig:      admissionv1.WebhookClientConfig{URL: &server.URL, CABundle: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})},
+		NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{"kubernetes.io/metadata.name": f.app.Namespace}},
+		ObjectSelector:    &metav1.LabelSelector{MatchLabels: map[string]string{v1alpha1.LabelPropagate: v1alpha1.PropagateSnapshot}},
+		Rules: []admissionv1.RuleWithOperations{{Operations: []admissionv1.OperationType{admissionv1.Create},
+			Rule: admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"secrets"}}}},
+	}}}
+	f.must(hub.Create(f.Context(), webhook))
+	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: "probe", Labels: map[string]string{v1alpha1.LabelPropagate: v1alpha1.PropagateSnapshot}}, Data: map[string][]byte{"key": []byte(canary)}}
+	f.eventually(func() error {
+		if err := hub.Create(f.Context(), probe.DeepCopy(), client.DryRunAll); err == nil || !contains(err.Error(), canary) {
+			return fmt.Errorf("the webhook does not refuse and quote yet: %w", err)
+		}
+		return nil
+	})
+	remove = sync.OnceFunc(func() { f.must(hub.Delete(quietly(context.Background()), webhook)) })
+	stop = sync.OnceFunc(server.Close)
+	f.Cleanup(remove)
+	f.Cleanup(stop)
+	return stop, remove
+}
+
+// checkNoCanary fails the test if the status quotes a Secret.
+func (f *fixture) checkNoCanary() {
+	f.Helper()
+	text, err := json.Marshal(f.app.Status)
+	f.must(err)
+	if contains(string(text), canary) {
+		f.Errorf("the status is %s", text)
+	}
+}
+
+// A webhook refuses snapshots and quotes the Secret, and then it is down. Both are visible, without the
+// content, and the source is used when the webhook is gone.
+func TestAWebhookRefusesAndIsDown(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings, tls)
+	stop, remove := f.refuseSnapshots()
+	f.put(settings, "one")
+	f.put(tls, "one")
+	f.waitForReason(tls, v1alpha1.ReasonConfigurationForbidden)
+	f.checkNoCanary()
+	stop()
+	f.passed += retryRefused
+	var waits []time.Duration // it is tried less and less often
+	for range 7 {
+		decision, err := f.plan()
+		f.must(err)
+		waits = append(waits, decision.RecheckAfter.Round(time.Second))
+		f.passed += decision.RecheckAfter
+	}
+	if diff := cmp.Diff([]time.Duration{2 * time.Second, 4 * time.Second, 8 * time.Second, 16 * time.Second, 32 * time.Second, time.Minute, time.Minute}, waits); diff != "" {
+		t.Errorf("the times between the attempts (-want +got):\n%s", diff)
+	}
+	status := f.waitForReason(tls, v1alpha1.ReasonConfigurationUnavailable)
+	f.checkNoCanary()
+	if want := "the hub gave no usable answer: create Secret " + f.app.Namespace + "/web-tls-"; !strings.HasPrefix(status.Message, want) {
+		t.Errorf("the message is %q, want %q", status.Message, want)
+	}
+	if f.value(settings) != "one" {
+		t.Errorf("another source waits: %+v", f.status(settings))
+	}
+	remove()
+	f.eventually(func() error {
+		f.passed += retryRefused
+		f.settle()
+		if status := f.status(tls); status.Reason != "" {
+			return fmt.Errorf("status %+v", status)
+		}
+		return nil
+	})
+	if f.value(tls) != "one" || len(f.state().failures) > 0 {
+		t.Errorf("the value is %q, failures %v", f.value(tls), f.state().failures)
+	}
+}
+
+// state returns what is known about the AppService.
+func (f *fixture) state() *appState { return f.stateOf(f.app) }
+
+// A quota refuses snapshots. The API server refuses them as long as the quota's status says so.
+func TestAQuotaIsExceeded(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings)
+	f.put(settings, "one")
+	f.settle()
+	limit := corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
+	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: "few"}, Spec: corev1.ResourceQuotaSpec{Hard: limit}}
+	f.must(hub.Create(f.Context(), quota))
+	quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: limit} // as the controller of quotas would
+	f.must(hub.Status().Update(f.Context(), quota))
+	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: "probe"}}
+	f.eventually(func() error {
+		if err := hub.Create(f.Context(), probe.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+			return fmt.Errorf("the quota is not in force yet: %w", err)
+		}
+		return nil
+	})
+	changed := &corev1.ConfigMap{}
+	f.must(hub.Get(f.Context(), client.ObjectKey{Namespace: f.app.Namespace, Name: settings.From}, changed))
+	changed.Data = map[string]string{"key": "two"}
+	f.must(hub.Update(f.Context(), changed))
+	status := f.waitForReason(settings, v1alpha1.ReasonConfigurationForbidden)
+	if !strings.Contains(status.Message, "quota") || f.value(settings) != "one" || len(f.revisions) != 1 {
+		t.Errorf("the value is %q, and the message %q", f.value(settings), status.Message)
+	}
+	f.must(hub.Delete(f.Context(), quota))
+	f.eventually(func() error {
+		f.passed += retryRefused
+		f.settle()
+		if got := f.value(settings); got != "two" {
+			return fmt.Errorf("%+v has %q", f.status(settings), got)
+		}
+		return nil
+	})
+}
+
+// A content of almost 1 MiB, with binary data, becomes a snapshot with the same content.
+func TestALargeContentWithBinaryData(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings)
+	binary := bytes.Repeat([]byte{0, 0xff, 0xfe, 'x'}, (1<<20-1<<10)/4)
+	f.put(settings, "one", func(object metav1.Object) {
+		object.(*corev1.ConfigMap).BinaryData = map[string][]byte{"binary": binary}
+	})
+	f.waitForReasonAndValue(settings, "one")
+	snapshot := &corev1.ConfigMap{}
+	f.must(hub.Get(f.Context(), client.ObjectKey{Namespace: f.app.Namespace, Name: f.status(settings).Snapshot}, snapshot))
+	if !bytes.Equal(snapshot.BinaryData["binary"], binary) || snapshot.Data["key"] != "one" {
+		t.Error("the snapshot has another content")
+	}
+}
+
+// The hub is lost, and rebuilt from Git: all objects are new. With the key from a backup, the names of
+// the contents are those that members have, and no pod is replaced. Without it, they are others.
+func TestTheHubIsRebuilt(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t, settings, tls)
+	f.put(settings, "one")
+	f.put(tls, "two")
+	f.settle()
+	before := map[configuration.Ref]string{settings: f.status(settings).Snapshot, tls: f.status(tls).Snapshot}
+	backup := f.keySecret()
+	f.must(hub.Get(f.Context(), client.ObjectKeyFromObject(backup), backup))
+	for _, hasKey := range []bool{true, false} {
+		t.Run(fmt.Sprintf("with the key: %t", hasKey), func(t *testing.T) {
+			f.stop()
+			namespace := f.app.Namespace
+			f.must(hub.Delete(f.Context(), f.app))
+			f.must(hub.Delete(f.Context(), f.keySecret()))
+			for _, kind := range []client.Object{&corev1.ConfigMap{}, &corev1.Secret{}} {
+				f.must(hub.DeleteAllOf(f.Context(), kind, client.InNamespace(namespace), client.HasLabels{v1alpha1.LabelPropagate}))
+			}
+			if hasKey {
+				restored := f.keySecret()
+				restored.Data, restored.Immutable = backup.Data, backup.Immutable
+				f.must(hub.Create(f.Context(), restored))
+			}
+			f.app, f.revisions = f.newApp(namespace, "web", settings, tls), nil
+			f.put(settings, "one")
+			f.put(tls, "two")
+			f.start()
+			f.waitForAccess()
+			f.waitForReasonAndValue(settings, "one")
+			f.waitForReasonAndValue(tls, "two")
+			for ref, name := range before {
+				if got := f.status(ref).Snapshot; (got == name) != hasKey {
+					t.Errorf("the snapshot of %s is %s, and was %s", ref.From, got, name)
+				}
+			}
+		})
 	}
 }

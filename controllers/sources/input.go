@@ -17,6 +17,7 @@ func newInput(request Request) configuration.Input {
 		App: client.ObjectKeyFromObject(app), UID: app.UID,
 		Spec:      configuration.TemplateOf(app.Spec),
 		Status:    app.Status.Configuration,
+		Serial:    app.Status.ConfigurationSerial,
 		Accepted:  app.Annotations[v1alpha1.AnnotationAcceptConfiguration],
 		Sources:   map[configuration.Ref]configuration.Source{},
 		Revisions: request.Revisions,

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"time"
 
@@ -30,19 +31,14 @@ func (r *round) identity(ref configuration.Ref) configuration.Identity {
 }
 
 // gather sets what is known about the sources and the snapshots.
-func (r *round) gather(ctx context.Context) error {
+func (r *round) gather(ctx context.Context) {
 	r.in.Memory = r.state.memory
 	for _, kind := range kinds {
 		r.in.Snapshots = append(r.in.Snapshots, r.snapshots(kind)...)
 	}
 	for _, ref := range r.in.Refs() {
-		source, err := r.source(ctx, ref)
-		if err != nil {
-			return err
-		}
-		r.in.Sources[ref] = r.withKnown(ref, source)
+		r.in.Sources[ref] = r.withKnown(ref, r.source(ctx, ref))
 	}
-	return nil
 }
 
 // snapshots returns the snapshots of a kind. If they cannot be listed, those that are named count as
@@ -50,6 +46,9 @@ func (r *round) gather(ctx context.Context) error {
 func (r *round) snapshots(kind v1alpha1.ConfigurationKind) []configuration.Snapshot {
 	w := r.watchOf(kind, r.app.Namespace)
 	if w.isForbidden() || !w.informer.HasSynced() {
+		if !w.isForbidden() {
+			r.in.Unlisted = append(r.in.Unlisted, kind)
+		}
 		ofOtherKind := func(s configuration.Snapshot) bool { return s.Kind != kind }
 		return slices.DeleteFunc(named(r.in), ofOtherKind)
 	}
@@ -59,44 +58,50 @@ func (r *round) snapshots(kind v1alpha1.ConfigurationKind) []configuration.Snaps
 
 // source returns what is known about a source, without its content. A source that the watch lacks is
 // looked up: the watch does not know whether it exists without the label.
-func (r *round) source(ctx context.Context, ref configuration.Ref) (configuration.Source, error) {
+func (r *round) source(ctx context.Context, ref configuration.Ref) configuration.Source {
 	w, key := r.watchOf(ref.Kind, r.app.Namespace), r.keyOf(ref)
 	switch {
 	case w.isForbidden():
-		return configuration.Source{Presence: configuration.PresenceForbidden}, nil
-	case !w.informer.HasSynced() || r.app.Namespace == r.options.OperatorNamespace:
-		return configuration.Source{}, nil
+		return configuration.Source{Presence: configuration.PresenceForbidden}
+	case r.app.Namespace == r.options.OperatorNamespace:
+		return configuration.Source{}
+	case !w.informer.HasSynced():
+		return configuration.Source{Failure: w.lastFailure()}
 	}
 	known, isKnown := r.lookups.get(key, r.in.Now)
 	cached := w.get(key.namespace, key.name)
 	switch {
 	case cached != nil && isKnown && known.Presence == configuration.PresenceFound && isAtLeast(known.Version, versionOf(cached)):
-		return known, nil // the watch may be behind
+		return known // the watch may be behind
 	case cached != nil:
-		return r.describe(ref, &object{ObjectMeta: &cached.ObjectMeta}), nil
+		return r.describe(ref, &object{ObjectMeta: &cached.ObjectMeta})
 	case isKnown:
-		return known, nil
+		return known
 	}
 	if refused, exists := r.state.refusals[ref]; exists && refused.version == "" && r.in.Now.Before(refused.until) {
-		return configuration.Source{Presence: configuration.PresenceFound}, nil
+		return configuration.Source{Presence: configuration.PresenceFound}
+	}
+	if r.in.Now.Before(r.state.failures[ref].until) {
+		return configuration.Source{}
 	}
 	return r.lookUp(ctx, ref)
 }
 
 // lookUp reads the metadata of a source live.
-func (r *round) lookUp(ctx context.Context, ref configuration.Ref) (configuration.Source, error) {
+func (r *round) lookUp(ctx context.Context, ref configuration.Ref) configuration.Source {
 	events := r.events.Load()
 	found, err := r.contents.metadata(ctx, r.keyOf(ref))
 	switch {
 	case apierrors.IsNotFound(err):
-		return r.remember(ref, configuration.Source{Presence: configuration.PresenceAbsent}, events), nil
+		return r.remember(ref, configuration.Source{Presence: configuration.PresenceAbsent}, events)
 	case err != nil && isRefusal(err):
 		r.refuse(ref, "", problemOf(r.app.Namespace, err))
-		return configuration.Source{Presence: configuration.PresenceFound}, nil
+		return configuration.Source{Presence: configuration.PresenceFound}
 	case err != nil:
-		return configuration.Source{}, err
+		r.fail(ref, err)
+		return configuration.Source{}
 	}
-	return r.remember(ref, r.describe(ref, found), events), nil
+	return r.remember(ref, r.describe(ref, found), events)
 }
 
 // describe returns what the metadata of a source say.
@@ -118,8 +123,8 @@ func (r *round) remember(ref configuration.Ref, source configuration.Source, eve
 	return source
 }
 
-// withKnown returns a source with what was read of this version, and with what the hub refused. A
-// refusal that is tried again is not collected again: otherwise the status would change each time.
+// withKnown returns a source with what was read of this version, and with what the hub refused, or what
+// failed. What is tried again is not collected again: otherwise the status would change each time.
 func (r *round) withKnown(ref configuration.Ref, source configuration.Source) configuration.Source {
 	if known, exists := r.state.readings[ref]; exists && known.version == source.Version {
 		source.Digest, source.EqualTo, source.Type, source.Size = known.digest, known.equalTo, known.kind, known.size
@@ -133,6 +138,13 @@ func (r *round) withKnown(ref configuration.Ref, source configuration.Source) co
 		source.Problem = refused.problem
 	default:
 		delete(r.state.refusals, ref)
+		r.in.Memory = collected(r.in.Memory, ref, source.Version, r.in.Now)
+	}
+	switch failed, exists := r.state.failures[ref]; {
+	case !exists:
+	case r.in.Now.Before(failed.until):
+		source.Failure = failed.problem
+	case source.Presence == configuration.PresenceFound:
 		r.in.Memory = collected(r.in.Memory, ref, source.Version, r.in.Now)
 	}
 	return source
@@ -162,62 +174,82 @@ func (r *round) refuse(ref configuration.Ref, version string, problem *configura
 	r.in.Sources[ref] = source
 }
 
+// fail notes that a request for a source has failed, and when it may be tried again.
+func (r *round) fail(ref configuration.Ref, err error) {
+	failed := failure{problem: failureOf(err), count: r.state.failures[ref].count + 1, until: r.in.Now}
+	failed.until = failed.until.Add(min(retryFailed<<min(failed.count-1, 10), retryRefused))
+	r.state.failures[ref] = failed
+	source := r.in.Sources[ref]
+	source.Failure = failed.problem
+	r.in.Sources[ref] = source
+}
+
+// forgetFailures forgets those that were tried again with success.
+func (r *round) forgetFailures() {
+	maps.DeleteFunc(r.state.failures, func(_ configuration.Ref, failed failure) bool { return !r.in.Now.Before(failed.until) })
+}
+
+// giveUp makes the sources fail that change while they are read.
+func (r *round) giveUp(decision configuration.Decision) {
+	err := errors.New("it changes while it is read")
+	for _, ref := range decision.Read {
+		r.fail(ref, err)
+	}
+	for _, created := range decision.Create {
+		r.fail(created.Ref, err)
+	}
+}
+
 // carryOut reads and creates what a decision needs. It reports whether the decision can be used.
 // Otherwise, it has changed the input.
-func (r *round) carryOut(ctx context.Context, decision configuration.Decision) (isDone bool, err error) {
+func (r *round) carryOut(ctx context.Context, decision configuration.Decision) bool {
 	for _, ref := range decision.Read {
-		if err := r.read(ctx, ref); err != nil {
-			return false, err
-		}
+		r.read(ctx, ref)
 	}
 	if len(decision.Read) > 0 {
-		return false, nil
+		return false
 	}
-	isDone = true
+	isDone := true
 	for _, created := range decision.Create {
-		isCreated, err := r.create(ctx, created)
-		if err != nil {
-			return false, err
-		}
+		isCreated := r.create(ctx, created)
 		isDone = isDone && isCreated
 	}
-	return isDone, nil
+	return isDone
 }
 
 // read reads the content of a source.
-func (r *round) read(ctx context.Context, ref configuration.Ref) error {
+func (r *round) read(ctx context.Context, ref configuration.Ref) {
 	version, events := r.in.Sources[ref].Version, r.events.Load()
 	found, err := r.contents.get(ctx, r.keyOf(ref), version)
 	switch {
 	case apierrors.IsNotFound(err):
 		r.in.Sources[ref] = r.remember(ref, configuration.Source{Presence: configuration.PresenceAbsent}, events)
-		return nil
+		return
 	case err != nil && isRefusal(err):
 		r.refuse(ref, version, problemOf(r.app.Namespace, err))
-		return nil
+		return
 	case err != nil:
-		return err
+		r.fail(ref, err)
+		return
 	}
 	source := r.remember(ref, r.describe(ref, found), events)
 	r.in.Sources[ref] = source
 	if !source.IsLabelled || source.IsKubeconfig {
-		return nil
+		return
 	}
 	known, err := r.readingOf(ctx, ref, found)
 	var badKey *badKeyError
 	switch {
 	case errors.As(err, &badKey):
 		r.refuse(ref, source.Version, &configuration.Problem{Reason: v1alpha1.ReasonConfigurationForbidden, Message: badKey.Error()})
-		return nil
 	case err != nil && isRefusal(err):
 		r.refuse(ref, source.Version, problemOf(r.app.Namespace, err))
-		return nil
 	case err != nil:
-		return err
+		r.fail(ref, err)
+	default:
+		r.state.readings[ref] = known
+		r.in.Sources[ref] = r.withKnown(ref, source)
 	}
-	r.state.readings[ref] = known
-	r.in.Sources[ref] = r.withKnown(ref, source)
-	return nil
 }
 
 // readingOf returns what a decision needs of a content.
@@ -277,11 +309,12 @@ func (r *round) equalTo(ctx context.Context, key *storedKey, digest configuratio
 
 // create creates a snapshot. It reports whether the snapshot exists now. Otherwise, it has changed
 // the input.
-func (r *round) create(ctx context.Context, created configuration.Creation) (bool, error) {
+func (r *round) create(ctx context.Context, created configuration.Creation) bool {
 	version := r.in.Sources[created.Ref].Version
 	found, err := r.contents.get(ctx, r.keyOf(created.Ref), version)
 	if err != nil || versionOf(found) != version { // it has changed since, or cannot be read any more
-		return false, r.read(ctx, created.Ref)
+		r.read(ctx, created.Ref)
+		return false
 	}
 	digest := r.in.Sources[created.Ref].Digest
 	stored, err := r.hub.create(ctx, configuration.NewSnapshot(r.app, created, digest, found.content))
@@ -290,29 +323,31 @@ func (r *round) create(ctx context.Context, created configuration.Creation) (boo
 		return r.adopt(ctx, created, digest)
 	case err != nil && isRefusal(err):
 		r.refuse(created.Ref, version, problemOf(r.app.Namespace, err))
-		return false, nil
+		return false
 	case err != nil:
-		return false, err
+		r.fail(created.Ref, err)
+		return false
 	}
 	r.addSnapshot(configuration.SnapshotOf(created.Kind, stored))
-	return true, nil
+	return true
 }
 
 // adopt checks an object with the name of a snapshot that was not in the cache: the response to its
 // creation was lost, or somebody else has created it.
-func (r *round) adopt(ctx context.Context, created configuration.Creation, digest configuration.Digest) (bool, error) {
+func (r *round) adopt(ctx context.Context, created configuration.Creation, digest configuration.Digest) bool {
 	existing, err := r.hub.readMetadata(ctx, objectKey{created.Kind, r.app.Namespace, created.Name})
 	if err != nil {
-		return false, err
+		r.fail(created.Ref, err)
+		return false
 	}
 	snapshot := configuration.SnapshotOf(created.Kind, existing)
 	if snapshot.Owner == r.app.UID && snapshot.Digest == digest {
 		r.addSnapshot(snapshot)
-		return true, nil
+		return true
 	}
 	r.addSnapshot(snapshot)
 	r.refuse(created.Ref, r.in.Sources[created.Ref].Version, nil)
-	return false, nil
+	return false
 }
 
 // addSnapshot adds an object with the name of a snapshot to the input of this decision, and of those
@@ -322,14 +357,20 @@ func (r *round) addSnapshot(snapshot configuration.Snapshot) {
 	r.in.Snapshots = append(r.in.Snapshots, snapshot)
 }
 
-// recheckAfter returns when to decide again at the latest: when something that the hub refused is
-// tried again. 0 is never.
+// recheckAfter returns when to decide again at the latest: when something that the hub refused, or
+// that failed, is tried again. 0 is never.
 func (r *round) recheckAfter(wanted time.Duration) time.Duration {
-	for _, refused := range r.state.refusals {
-		wait := max(refused.until.Sub(r.in.Now), time.Millisecond)
+	earlier := func(until time.Time) {
+		wait := max(until.Sub(r.in.Now), time.Millisecond)
 		if wanted == 0 || wait < wanted {
 			wanted = wait
 		}
+	}
+	for _, refused := range r.state.refusals {
+		earlier(refused.until)
+	}
+	for _, failed := range r.state.failures {
+		earlier(failed.until)
 	}
 	return wanted
 }

@@ -46,6 +46,8 @@ type Sources struct {
 	watches  []*watch
 	// events counts the events of all watches.
 	events atomic.Uint64
+	// started is when the watches were started.
+	started atomic.Pointer[time.Time]
 
 	mu     sync.Mutex
 	apps   map[types.NamespacedName]*appState
@@ -109,12 +111,14 @@ func (s *Sources) Start(ctx context.Context) error {
 	if s == nil {
 		return nil
 	}
+	s.started.Store(new(time.Now()))
 	var running sync.WaitGroup
 	for _, w := range s.watches {
 		running.Go(func() { w.informer.RunWithContext(ctx) })
 		running.Go(func() {
 			if cache.WaitForCacheSync(ctx.Done(), w.informer.HasSynced) {
 				s.enqueueUsers(w)
+				s.enqueueOwners(w)
 			}
 		})
 	}
@@ -151,12 +155,20 @@ type Request struct {
 	Now time.Time
 }
 
+// ErrNotSynced is returned while nothing is known about the sources in a namespace, just after the
+// start. The AppService is enqueued when that is known.
+var ErrNotSynced = errors.New("the watches of the sources are not synced yet")
+
+// maxSyncing is how long after the start nothing is decided because the watches are not synced.
+// Afterwards, what is not known changes nothing that clusters have.
+const maxSyncing = 10 * time.Second
+
 // maxRounds is how often is decided until nothing has to be read or created any more.
 const maxRounds = 20
 
 // Decide decides until nothing has to be read any more, and creates the snapshots of the decision.
-// If the hub refuses something, the decision says so. An error may be temporary. It never has
-// content of a Secret.
+// If a request fails, the decision says so. It returns an error only if the context has ended, or
+// [ErrNotSynced].
 func (s *Sources) Decide(ctx context.Context, request Request) (configuration.Decision, error) {
 	in := newInput(request)
 	if s == nil || !s.options.Namespaces.Has(request.App.Namespace) {
@@ -168,21 +180,31 @@ func (s *Sources) Decide(ctx context.Context, request Request) (configuration.De
 	}
 	in.OperatorNamespace = s.options.OperatorNamespace
 	r := &round{Sources: s, app: request.App, state: s.register(request.App, in.Refs()), in: in}
-	if err := r.gather(ctx); err != nil {
-		return configuration.Decision{}, err
+	if s.isSyncing(request.App.Namespace) {
+		return configuration.Decision{}, ErrNotSynced
 	}
-	for range maxRounds {
+	r.gather(ctx)
+	for number := 0; ctx.Err() == nil; number++ {
 		decision := configuration.Decide(r.in)
-		isDone, err := r.carryOut(ctx, decision)
-		if err != nil {
-			return configuration.Decision{}, err
-		}
-		if isDone {
+		switch {
+		case number >= maxRounds && len(decision.Read)+len(decision.Create) > 0:
+			r.giveUp(decision)
+		case r.carryOut(ctx, decision):
+			r.forgetFailures()
 			decision.RecheckAfter = r.recheckAfter(decision.RecheckAfter)
 			return decision, nil
 		}
 	}
-	return configuration.Decision{}, errors.New("the sources of configuration change while they are read")
+	return configuration.Decision{}, ctx.Err()
+}
+
+// isSyncing reports whether a watch of a namespace was started just now, and has no answer yet.
+func (s *Sources) isSyncing(namespace string) bool {
+	started := s.started.Load()
+	if started != nil && time.Since(*started) > maxSyncing {
+		return false
+	}
+	return slices.ContainsFunc(s.watches, func(w *watch) bool { return w.has(namespace) && !w.isAnswered() })
 }
 
 // Written must be called after the status with a decision was written, or if there was nothing to
@@ -305,6 +327,25 @@ func (s *Sources) enqueueUsers(w *watch) {
 	for app := range affected {
 		s.enqueue([]types.NamespacedName{app})
 	}
+}
+
+// enqueueOwners enqueues the AppServices that have snapshots: they may have no configuration any more.
+func (s *Sources) enqueueOwners(w *watch) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.enqueue(w.owners())
+}
+
+// HasSnapshots reports whether the watches have a snapshot that an AppService owns. It sends no request.
+func (s *Sources) HasSnapshots(app *v1alpha1.AppService) bool {
+	if s == nil || !s.options.Namespaces.Has(app.Namespace) {
+		return false
+	}
+	return slices.ContainsFunc(s.watches, func(w *watch) bool {
+		return w.has(app.Namespace) && slices.ContainsFunc(w.snapshots(app.Namespace, app.Name), func(snapshot configuration.Snapshot) bool {
+			return snapshot.Owner == app.UID
+		})
+	})
 }
 
 // enqueue adds AppServices to all queues. The caller holds the lock; a queue does not block.

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -178,12 +179,19 @@ func TestNothingIsDecidedBeforeTheWatchesAreSynced(t *testing.T) {
 	f.must(err)
 	f.Sources, err = New(granted, Options{Namespaces: parsed, OperatorNamespace: f.operator}) // it is not started
 	f.must(err)
+	if _, err := f.plan(); !errors.Is(err, ErrNotSynced) {
+		t.Errorf("the error is %v, want %v", err, ErrNotSynced)
+	}
+	f.started.Store(new(time.Now().Add(-maxSyncing - time.Second))) // it does not wait for ever
 	decision := f.settle()
+	if !decision.AreUnlisted {
+		t.Error("the snapshots count as known")
+	}
 	if diff := cmp.Diff(before.Status, f.app.Status); diff != "" || len(decision.Lost) > 0 || decision.Blocker != nil {
 		t.Errorf("lost %v, blocker %+v, status (-before +after):\n%s", decision.Lost, decision.Blocker, diff)
 	}
 	f.start()
-	if _, err := f.plan(); err != nil {
+	if _, err := f.plan(); err != nil && !errors.Is(err, ErrNotSynced) {
 		t.Fatal(err)
 	}
 	f.waitForEvent() // when the watch is synced

@@ -2,6 +2,7 @@ package sources
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -9,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	apiwatch "k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/metadata"
 	"k8s.io/client-go/tools/cache"
@@ -33,6 +35,8 @@ type watch struct {
 	mu sync.Mutex
 	// isListForbidden and isWatchForbidden are the results of the last requests.
 	isListForbidden, isWatchForbidden bool
+	// failure is why the last request failed, apart from a permission. It is nil if it succeeded.
+	failure *configuration.Problem
 }
 
 func newWatch(reader metadata.Interface, kind v1alpha1.ConfigurationKind, namespace string) (*watch, error) {
@@ -66,12 +70,14 @@ func newWatch(reader metadata.Interface, kind v1alpha1.ConfigurationKind, namesp
 	})
 }
 
-// record notes whether the hub has forbidden a request. Other errors say nothing about it.
+// record notes the result of a request: whether the hub has forbidden it, or why it failed.
 func (w *watch) record(err error, isForbidden ...*bool) {
 	if err != nil && !apierrors.IsForbidden(err) {
+		w.fail(err)
 		return
 	}
 	w.mu.Lock()
+	w.failure = nil
 	before := w.isListForbidden || w.isWatchForbidden
 	for _, flag := range isForbidden {
 		*flag = err != nil
@@ -82,6 +88,30 @@ func (w *watch) record(err error, isForbidden ...*bool) {
 		ctrl.Log.WithName("sources").Info("The permission to list and watch sources of configuration has changed", "kind", w.kind, "namespace", w.namespace, "forbidden", after)
 		w.accessChanged()
 	}
+}
+
+// fail notes an error that says nothing about permissions. It matters only until the watch is synced:
+// then it is what the AppServices wait for.
+func (w *watch) fail(err error) {
+	w.mu.Lock()
+	isFirst := w.failure == nil
+	w.failure = failureOf(hideContent(fmt.Sprintf("list the %ss", w.kind), w.kind, err))
+	w.mu.Unlock()
+	if isFirst && !w.informer.HasSynced() {
+		w.accessChanged()
+	}
+}
+
+// isAnswered reports whether the watch is synced, or the hub has forbidden it or refused to answer.
+func (w *watch) isAnswered() bool {
+	return w.informer.HasSynced() || w.isForbidden() || w.lastFailure() != nil
+}
+
+// lastFailure returns why the last request failed, or nil.
+func (w *watch) lastFailure() *configuration.Problem {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.failure
 }
 
 // isForbidden reports whether the hub forbids list or watch.
@@ -115,6 +145,16 @@ func (w *watch) snapshots(namespace, app string) []configuration.Snapshot {
 	}
 	slices.SortFunc(all, func(a, b configuration.Snapshot) int { return strings.Compare(a.Name, b.Name) })
 	return all
+}
+
+// owners returns the names of the AppServices that have snapshots, each once.
+func (w *watch) owners() []types.NamespacedName {
+	var owners []types.NamespacedName
+	for _, key := range w.informer.GetIndexer().ListIndexFuncValues(byAppService) {
+		namespace, name, _ := strings.Cut(key, "/")
+		owners = append(owners, types.NamespacedName{Namespace: namespace, Name: name})
+	}
+	return owners
 }
 
 // appServicesOf returns the AppService of a snapshot, for the index.

@@ -20,6 +20,8 @@ func (in report) configurationWait() *rolloutReport {
 		return nil
 	case in.IsSpecPending && decided.Blocker != nil:
 		return &rolloutReport{reason: decided.Blocker.Reason, message: decided.Blocker.Message, needsUser: decided.IsStalled}
+	case decided.Delayed != nil:
+		return &rolloutReport{reason: decided.Delayed.Reason, message: decided.Delayed.Message}
 	case decided.IsCollecting:
 		message := fmt.Sprintf("the configuration has changed (%s), and is used when no change has followed for a second", rollout.CapNames(in.changingSources()))
 		return &rolloutReport{reason: v1alpha1.ReasonConfigurationChanged, message: message}
@@ -49,6 +51,14 @@ func (in report) configuration(entries []v1alpha1.ClusterStatus) []v1alpha1.Conf
 		next[i].UpToDate = in.inPlaceUpToDate(next[i], inPlace, entries)
 	}
 	return next
+}
+
+// configurationSerial returns the next status.configurationSerial.
+func (in report) configurationSerial() int64 {
+	if in.Configuration == nil {
+		return in.App.Status.ConfigurationSerial
+	}
+	return max(in.Configuration.Serial, in.App.Status.ConfigurationSerial)
 }
 
 // inPlaceSources returns the sources that each cluster with the AppService gets, if they are updated

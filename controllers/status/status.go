@@ -33,20 +33,21 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 	}
 	summary := in.summarize(next)
 	return v1alpha1.AppServiceStatus{
-		ObservedGeneration: in.App.Generation,
-		Conditions:         in.keepTimes(in.conditions(next, summary)),
-		Replicas:           in.scaleReplicas(next),
-		Selector:           labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
-		Summary:            summary,
-		Placement:          in.placement(),
-		Rollout:            in.Rollout,
-		Configuration:      in.configuration(next),
-		Removals:           in.Removals,
-		PlannedSpecs:       in.PlannedSpecs,
-		AcceptedStamps:     in.AcceptedStamps,
-		ClustersIn:         clustersIn,
-		WorstClusters:      worst,
-		Clusters:           next,
+		ObservedGeneration:  in.App.Generation,
+		Conditions:          in.keepTimes(in.conditions(next, summary)),
+		Replicas:            in.scaleReplicas(next),
+		Selector:            labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
+		Summary:             summary,
+		Placement:           in.placement(),
+		Rollout:             in.Rollout,
+		Configuration:       in.configuration(next),
+		ConfigurationSerial: in.configurationSerial(),
+		Removals:            in.Removals,
+		PlannedSpecs:        in.PlannedSpecs,
+		AcceptedStamps:      in.AcceptedStamps,
+		ClustersIn:          clustersIn,
+		WorstClusters:       worst,
+		Clusters:            next,
 	}
 }
 

@@ -344,6 +344,9 @@ var schemaYAML = typed.YAMLObject(`types:
           keys:
           - kind
           - from
+    - name: configurationSerial
+      type:
+        scalar: numeric
     - name: observedGeneration
       type:
         scalar: numeric

@@ -47,6 +47,10 @@ type AppServiceStatusApplyConfiguration struct {
 	Rollout *RolloutStatusApplyConfiguration `json:"rollout,omitempty"`
 	// Configuration describes the objects of the hub that travel with the AppService.
 	Configuration []ConfigurationStatusApplyConfiguration `json:"configuration,omitempty"`
+	// ConfigurationSerial is the highest serial that a content of an InPlace source has had.
+	// It stays after the source was removed from the spec, and the next content has a higher one.
+	// If a member has a content with a higher serial, the hub was restored.
+	ConfigurationSerial *int64 `json:"configurationSerial,omitempty"`
 	// Removals counts recent removals, because they limit further removals.
 	Removals *RemovalsStatusApplyConfiguration `json:"removals,omitempty"`
 	// ClustersIn is Slices if the entries of clusters are in AppServiceSlices.
@@ -163,6 +167,14 @@ func (b *AppServiceStatusApplyConfiguration) WithConfiguration(values ...*Config
 		}
 		b.Configuration = append(b.Configuration, *values[i])
 	}
+	return b
+}
+
+// WithConfigurationSerial sets the ConfigurationSerial field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ConfigurationSerial field is set to the value of the last call.
+func (b *AppServiceStatusApplyConfiguration) WithConfigurationSerial(value int64) *AppServiceStatusApplyConfiguration {
+	b.ConfigurationSerial = &value
 	return b
 }
 
