@@ -1,6 +1,7 @@
 package command_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"fmt"
@@ -66,7 +67,13 @@ func newDatabase(password string) *corev1.Secret {
 // createSnapshot creates the snapshot of a source with its present content, and returns its name.
 func createSnapshot(t *testing.T, app *v1alpha1.AppService, source client.Object) configuration.Named {
 	t.Helper()
-	key, err := configuration.NewKey(make([]byte, configuration.KeySize))
+	return createSnapshotWith(t, 0, app, source)
+}
+
+// createSnapshotWith creates a snapshot with a key of this byte.
+func createSnapshotWith(t *testing.T, keyByte byte, app *v1alpha1.AppService, source client.Object) configuration.Named {
+	t.Helper()
+	key, err := configuration.NewKey(bytes.Repeat([]byte{keyByte}, configuration.KeySize))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +217,42 @@ func TestDiff_with_configuration(t *testing.T) {
 	})
 }
 
+// Of Secrets, only the names of keys are printed, in each output format.
+func TestNoOutputFormatHasTheValuesOfSecrets(t *testing.T) {
+	createMembers(t)
+	createConfigured(t, "secretive")
+	for command, formats := range map[string][]string{
+		"status secretive":                       {"", "wide", "json", "yaml", "name", "jsonpath={}", "go-template={{.}}"},
+		"rollout status secretive":               {"", "wide", "json", "yaml", "name", "jsonpath={}", "go-template={{.}}"},
+		"rollout history secretive":              {""},
+		"rollout history secretive --revision 2": {""},
+		"diff secretive":                         {"", "json", "yaml"},
+		"diff secretive east":                    {"", "json", "yaml"},
+		"why secretive east":                     {"", "json", "yaml"},
+		"events secretive":                       {""},
+		"clusters":                               {"", "wide", "json", "yaml"},
+		"doctor":                                 {""},
+		"rollout undo secretive":                 {""},
+	} {
+		for _, format := range formats {
+			t.Run(command+" -o "+format, func(t *testing.T) {
+				args := strings.Fields(command)
+				if format != "" {
+					args = append(args, "-o", format)
+				}
+				got := runCanary(t, args...)
+				if strings.Contains(got.errOut, "unknown") || got.out+got.errOut == "" {
+					t.Errorf("the command does not run: %+v", got)
+				}
+				isDiff := args[0] == "diff" || strings.HasSuffix(command, "--revision 2")
+				if isDiff && (!strings.Contains(got.out, "password: '***") || !strings.Contains(got.out, "MODE: fast")) {
+					t.Errorf("the name of the key, or the value of the ConfigMap, is missing: %+v", got)
+				}
+			})
+		}
+	}
+}
+
 // viewerOf returns a kubeconfig of a user who may read everything but ConfigMaps and Secrets, and who
 // may change AppServices.
 func viewerOf(t *testing.T, user string) string {
@@ -279,7 +322,7 @@ func TestUndo_with_configuration(t *testing.T) {
 		}
 		setStatus(t, c.AppService, func(*v1alpha1.AppServiceStatus) {})
 		runCanary(t, "rollout", "undo", "both").check(t, result{out: "appservice/both: the spec has the template of revision 1 again (nginx:1)\n",
-			errOut: "Revision 1 had other content of configmap/settings, secret/db than is in use now. The present content stays; to restore that of the revision: kubectl appsvc rollout undo both --to-revision 1 --configuration\n"})
+			errOut: "Revision 1 had other content of configmap/settings, secret/db. The present content stays, so this is a new revision; to restore that content too: kubectl appsvc rollout undo both --to-revision 1 --configuration\n"})
 		checkContent(t, newSettings("fast").Data, newDatabase("2").Data)
 		current := read(t, c.AppService)
 		current.Spec.Image = "nginx:2"
@@ -290,6 +333,48 @@ func TestUndo_with_configuration(t *testing.T) {
 		runCanary(t, "rollout", "undo", "both", "--configuration").check(t, result{
 			out: "configmap/settings: has the content of revision 1 again\nsecret/db: has the content of revision 1 again\nappservice/both: the spec has the template of revision 1 again (nginx:1)\n"})
 		checkContent(t, newSettings("slow").Data, newDatabase("1").Data)
+	})
+	t.Run("of which a source has the content again, but the operator has not read it yet", func(t *testing.T) {
+		c := createConfigured(t, "early")
+		c.settings.Data = newSettings("slow").Data
+		updateObject(t, c.settings)
+		setStatus(t, c.AppService, func(s *v1alpha1.AppServiceStatus) { s.Configuration[0].Reason = v1alpha1.ReasonConfigurationChanged })
+		runCanary(t, "rollout", "undo", "early").check(t, result{code: 1,
+			errOut: "error: the spec of early has the template of revision 1 already. What differs is the content of secret/db; to restore it: kubectl appsvc rollout undo early --to-revision 1 --configuration\n"})
+	})
+	t.Run("whose snapshots have other names and the same content, because the key was lost", func(t *testing.T) {
+		c := createConfigured(t, "rekeyed")
+		setStatus(t, c.AppService, func(s *v1alpha1.AppServiceStatus) {
+			for i, source := range []client.Object{newSettings("slow"), newDatabase("1")} {
+				s.Configuration[i].Snapshot = createSnapshotWith(t, 1, c.AppService, source).Snapshot
+				s.Configuration[i].ObservedVersion = ""
+			}
+		})
+		c.settings.Data, c.database.Data = newSettings("slow").Data, newDatabase("1").Data
+		updateObject(t, c.settings)
+		updateObject(t, c.database)
+		runCanary(t, "rollout", "undo", "rekeyed").check(t, result{code: 1,
+			errOut: "error: the spec of rekeyed has the template of revision 1 already\n"})
+	})
+	t.Run("whose content is in use, of sources that are lost", func(t *testing.T) {
+		c := createConfigured(t, "lost")
+		if err := hub.Delete(t.Context(), c.database); err != nil {
+			t.Fatal(err)
+		}
+		c.settings.Labels = nil
+		updateObject(t, c.settings)
+		setStatus(t, c.AppService, func(s *v1alpha1.AppServiceStatus) {
+			s.Configuration[0].Reason, s.Configuration[1].Reason = v1alpha1.ReasonNotPropagated, v1alpha1.ReasonSourceDeleted
+		})
+		runCanary(t, "rollout", "undo", "lost", "--to-revision", "2").check(t, result{code: 1,
+			errOut: "error: the spec of lost has the template of revision 2 already\n"})
+		runCanary(t, "rollout", "undo", "lost", "--to-revision", "2", "--configuration").check(t, result{
+			out:    "configmap/settings: has the content of revision 2\nsecret/db: has the content of revision 2 again\n",
+			errOut: "configmap/settings has no effect before its owner agrees: kubectl label configmap/settings -n default fleetwright.dev/propagate=true\n"})
+		checkContent(t, newSettings("fast").Data, newDatabase("2").Data)
+		if err := hub.Delete(t.Context(), newDatabase("")); err != nil {
+			t.Fatal(err)
+		}
 	})
 	t.Run("a source that was deleted", func(t *testing.T) {
 		c := createConfigured(t, "gone")

@@ -15,15 +15,30 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
-// differentSources returns the snapshots of a revision that are not the ones in use now.
-func differentSources(app *v1alpha1.AppService, to revision.Stored) []configuration.Named {
-	var different []configuration.Named
+// suspectSources returns the snapshots of a revision whose sources may have another content now. At
+// rest, a source has the content of the snapshot in its status.
+func suspectSources(app *v1alpha1.AppService, to revision.Stored) []configuration.Named {
+	var suspect []configuration.Named
 	for _, named := range to.Configuration {
 		status := configurationStatus(app, refOf(named))
-		isChanging := status.Reason == v1alpha1.ReasonConfigurationChanged || status.Reason == v1alpha1.ReasonConfigurationChangesOften
-		if status.Snapshot != named.Snapshot || isChanging {
-			different = append(different, named)
+		if status.Snapshot != named.Snapshot || status.Reason != "" {
+			suspect = append(suspect, named)
 		}
+	}
+	return suspect
+}
+
+// differentSources returns the suspect snapshots of a revision whose content is not the one that the
+// next revision has. Snapshots of one content have different names if the key has changed. Where the
+// caller may not read the content, the names decide.
+func differentSources(contents contentReader, to revision.Stored, suspect []configuration.Named) []configuration.Named {
+	var different []configuration.Named
+	for _, named := range suspect {
+		was, is := contents.named(to, refOf(named)), contents.Present(refOf(named))
+		if was.Name == is.Name || was.Known != nil && is.Known != nil && was.Known.Equal(*is.Known) {
+			continue
+		}
+		different = append(different, named)
 	}
 	return different
 }
@@ -54,15 +69,16 @@ func (r restoration) String() string { return difference.Resource(refOf(r.Named)
 
 // restoreSources returns sources to the content of a revision. It checks all of them before it
 // changes the first one.
-func (o *hubOptions) restoreSources(ctx context.Context, h hub, app *v1alpha1.AppService, to revision.Stored, different []configuration.Named, isForced bool) error {
+func (o *hubOptions) restoreSources(ctx context.Context, h hub, app *v1alpha1.AppService, to revision.Stored, suspect []configuration.Named, isForced bool) error {
 	var all []restoration
-	for _, named := range different {
+	for _, named := range suspect {
 		found, err := h.prepareRestoration(ctx, app, named, isForced)
 		if err != nil {
 			return fmt.Errorf("%s cannot have the content of revision %d again: %w. Nothing is changed", difference.Resource(refOf(named)), to.Number, err)
 		}
 		if found.restored == nil {
 			o.say("%s: has the content of revision %d", found, to.Number)
+			o.noteConsent(app, found)
 			continue
 		}
 		all = append(all, found)
@@ -77,11 +93,16 @@ func (o *hubOptions) restoreSources(ctx context.Context, h hub, app *v1alpha1.Ap
 			return fmt.Errorf("%s cannot be changed: %w. What is printed above is done; the command can be repeated", r, err)
 		}
 		o.say("%s: has the content of revision %d again", r, to.Number)
-		if r.source != nil && !isPropagated(r.source) {
-			o.note("%s has no effect before its owner agrees: kubectl label %s -n %s %s=true", r, r, app.Namespace, v1alpha1.LabelPropagate)
-		}
+		o.noteConsent(app, r)
 	}
 	return nil
+}
+
+// noteConsent says that the content of a source is not used before its owner agrees.
+func (o *hubOptions) noteConsent(app *v1alpha1.AppService, r restoration) {
+	if r.source != nil && !isPropagated(r.source) {
+		o.note("%s has no effect before its owner agrees: kubectl label %s -n %s %s=true", r, r, app.Namespace, v1alpha1.LabelPropagate)
+	}
 }
 
 // prepareRestoration reads a source and its snapshot. The source has the content already if nothing

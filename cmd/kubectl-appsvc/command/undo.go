@@ -12,6 +12,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
@@ -28,7 +29,9 @@ before, needs no approval and does not soak.
 The revision may have had other content of the ConfigMaps and Secrets in spec.configuration. The
 command names them, and with --configuration it writes that content to these objects on the hub
 again, with your permissions. All AppServices that use such an object then get the content.
-Objects with update InPlace have no revisions, so their content stays.
+Without the flag, the present content stays: the earlier template with it is a new revision, which
+is approved and soaks like any other. Objects with update InPlace have no revisions, so their
+content stays.
 
 Where Git owns the AppService or such an object, the command says what to revert and changes
 nothing, because Argo CD or Flux would change it back.`,
@@ -77,15 +80,19 @@ func (o *hubOptions) undo(ctx context.Context, h hub, name string, request undoR
 	if err != nil {
 		return err
 	}
-	different := differentSources(app, to)
+	suspect := suspectSources(app, to)
+	var different []configuration.Named
+	if !request.hasConfiguration {
+		different = differentSources(h.contentsOf(ctx, app), to, suspect)
+	}
 	isSpecKept := revision.HasTemplate(app.Spec, to.Template)
 	restore := fmt.Sprintf("kubectl appsvc rollout undo %s --to-revision %d --configuration", name, to.Number)
 	switch {
-	case isSpecKept && len(different) == 0:
-		return fmt.Errorf("the spec of %s has the template of revision %d already", name, to.Number)
-	case isSpecKept && !request.hasConfiguration:
+	case isSpecKept && len(different) > 0:
 		return fmt.Errorf("the spec of %s has the template of revision %d already. What differs is the content of %s; to restore it: %s",
 			name, to.Number, listResources(different), restore)
+	case isSpecKept && (len(suspect) == 0 || !request.hasConfiguration):
+		return fmt.Errorf("the spec of %s has the template of revision %d already", name, to.Number)
 	}
 	if !isSpecKept && !request.isForced {
 		if err := checkOwner(app, app.Status.Rollout.Revision); err != nil {
@@ -93,7 +100,7 @@ func (o *hubOptions) undo(ctx context.Context, h hub, name string, request undoR
 		}
 	}
 	if request.hasConfiguration {
-		if err := o.restoreSources(ctx, h, app, to, different, request.isForced); err != nil {
+		if err := o.restoreSources(ctx, h, app, to, suspect, request.isForced); err != nil {
 			return err
 		}
 	}
@@ -104,8 +111,8 @@ func (o *hubOptions) undo(ctx context.Context, h hub, name string, request undoR
 		return err
 	}
 	o.say("appservice/%s: the spec has the template of revision %d again (%s)", name, to.Number, to.Template.Image)
-	if len(different) > 0 && !request.hasConfiguration {
-		o.note("Revision %d had other content of %s than is in use now. The present content stays; to restore that of the revision: %s",
+	if len(different) > 0 {
+		o.note("Revision %d had other content of %s. The present content stays, so this is a new revision; to restore that content too: %s",
 			to.Number, listResources(different), restore)
 	}
 	return nil

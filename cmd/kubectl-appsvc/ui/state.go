@@ -36,7 +36,8 @@ type App struct {
 	Labels    map[string]string `json:"labels,omitempty"`
 	// Phase is the worst phase of its clusters, or Failed if it is stalled.
 	Phase v1alpha1.ClusterPhase `json:"phase"`
-	// Reason and Message are those of the condition Ready.
+	// Reason and Message are those of the condition Ready; or of Configured, if Ready is True while the
+	// present content of a source is not used.
 	Reason    string `json:"reason,omitempty"`
 	Message   string `json:"message,omitempty"`
 	Suspended bool   `json:"suspended,omitempty"`
@@ -167,6 +168,10 @@ func appOf(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus) App {
 	}
 	if ready := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		shown.Reason, shown.Message = ready.Reason, ready.Message
+		configured := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionConfigured)
+		if ready.Status == metav1.ConditionTrue && configured != nil && configured.Status == metav1.ConditionFalse {
+			shown.Reason, shown.Message = configured.Reason, configured.Message
+		}
 	}
 	for _, excluded := range status.Placement.Excluded {
 		shown.Excluded = append(shown.Excluded, Excluded(excluded))

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -53,6 +54,28 @@ func compareGolden(t *testing.T, path string, value any) {
 	}
 	if diff := cmp.Diff(string(want), got.String()); diff != "" {
 		t.Errorf("%s (-want +got):\n%s", path, diff)
+	}
+}
+
+func TestReason_of_an_app_whose_configuration_is_not_the_present_one(t *testing.T) {
+	for name, test := range map[string]struct {
+		ready, configured metav1.ConditionStatus
+		want              string
+	}{
+		"Ready":                           {metav1.ConditionTrue, metav1.ConditionTrue, "Ready"},
+		"Ready, and a source was deleted": {metav1.ConditionTrue, metav1.ConditionFalse, "SourceDeleted: it was deleted"},
+		"not Ready for another reason":    {metav1.ConditionFalse, metav1.ConditionFalse, "Ready"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			app := &v1alpha1.AppService{Status: v1alpha1.AppServiceStatus{Conditions: []metav1.Condition{
+				{Type: v1alpha1.ConditionReady, Status: test.ready, Reason: "Ready"},
+				{Type: v1alpha1.ConditionConfigured, Status: test.configured, Reason: v1alpha1.ReasonSourceDeleted, Message: "it was deleted"},
+			}}}
+			shown := appOf(app, nil)
+			if got := strings.TrimSuffix(shown.Reason+": "+shown.Message, ": "); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
 	}
 }
 
