@@ -61,12 +61,17 @@ func (f *fleet) snapshot(ctx context.Context, app *v1alpha1.AppService, generati
 		return "", err
 	}
 	text := strings.NewReplacer(app.Namespace, "NAMESPACE", string(app.UID), "UID").Replace(string(content))
-	return state(copyName.ReplaceAllString(text, "${1}DIGEST")), nil
+	text = copyName.ReplaceAllString(text, "${1}DIGEST")
+	return state(confirmation.ReplaceAllString(text, "")), nil
 }
 
 // copyName matches the names of snapshots and copies. They end in a digest that depends on the
 // namespace.
 var copyName = regexp.MustCompile(`(web-` + settings + `-)[a-z0-9]{10}`)
+
+// confirmation matches the end of the record of copies. Another process than the one that applied them
+// may leave it out.
+var confirmation = regexp.MustCompile(`,Deployment/[0-9a-f-]{36}`)
 
 // failedCluster matches the cluster by which a rollout has failed, in a message.
 var failedCluster = regexp.MustCompile(`\(east: [^)]*\)`)
