@@ -116,8 +116,8 @@ func (in Input) useCollected(c *collection, collected []*source) (waiting []*sou
 	return waiting
 }
 
-// useWaiting decides about sources that have changed too often. They are not collected, and not ahead
-// of changes that are.
+// useWaiting decides about sources that wait because there were too many changes. They are not
+// collected, and not ahead of changes that are.
 func (in Input) useWaiting(c *collection, waiting []*source) {
 	for _, s := range waiting {
 		wait := in.throttle()
@@ -135,7 +135,17 @@ func (in Input) useWaiting(c *collection, waiting []*source) {
 			c.recheck(wait)
 		}
 		s.problem = s.changesOften()
+		if !in.isOften(c.memory.Reads[s.Ref]) {
+			s.problem = &Problem{v1alpha1.ReasonConfigurationChanged, fmt.Sprintf("%s has changed, and is used within a minute, because the configuration of this AppService changes often", s.describe())}
+		}
 	}
+}
+
+// isOften reports whether a source was read or used often within the last minutes. Otherwise, it waits
+// because others have changed too often.
+func (in Input) isOften(reads Reads) bool {
+	const often = maxBurst * changeInterval / 2
+	return in.paid(reads.Paid).Sub(in.Now) > often || in.paid(reads.ChangesPaid).Sub(in.Now) > often
 }
 
 // pay updates the memory for the changes that are used, unless something must be read before.
@@ -149,6 +159,9 @@ func (in Input) pay(c *collection) {
 	}
 	for _, s := range c.used {
 		reads := c.memory.Reads[s.Ref]
+		if s.isOther() {
+			reads.ChangesPaid = in.paid(reads.ChangesPaid).Add(changeInterval)
+		}
 		in.endWaiting(&reads)
 		c.memory.Reads[s.Ref] = reads
 	}
@@ -183,9 +196,10 @@ func (in Input) readsOf(s *source) Reads {
 // endWaiting notes that the present content of a source is in use. Its reason stays for a while, so that
 // the status of a source that changes all the time does not.
 func (in Input) endWaiting(reads *Reads) {
-	if reads.IsWaiting {
-		reads.IsWaiting, reads.OftenUntil = false, in.Now.Add(changeInterval)
+	if reads.IsWaiting && in.isOften(*reads) {
+		reads.OftenUntil = in.Now.Add(changeInterval)
 	}
+	reads.IsWaiting = false
 }
 
 // addChanges adds the versions of changed sources to a memory.

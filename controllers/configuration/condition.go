@@ -14,8 +14,8 @@ import (
 var severities = []string{
 	v1alpha1.ReasonHubBehind, v1alpha1.ReasonSnapshotMissing, v1alpha1.ReasonNameTaken,
 	v1alpha1.ReasonTypeRefused, v1alpha1.ReasonTooLarge, v1alpha1.ReasonPropagationDisabled,
-	v1alpha1.ReasonConfigurationForbidden, v1alpha1.ReasonConfigurationUnavailable, v1alpha1.ReasonNotPropagated, v1alpha1.ReasonConfigurationMissing,
-	v1alpha1.ReasonSourceDeleted, v1alpha1.ReasonConfigurationChangesOften, v1alpha1.ReasonConfigurationChanged,
+	v1alpha1.ReasonConfigurationForbidden, v1alpha1.ReasonConfigurationUnavailable, v1alpha1.ReasonNotPropagated,
+	v1alpha1.ReasonConfigurationMissing, v1alpha1.ReasonSourceDeleted, v1alpha1.ReasonConfigurationChangesOften, v1alpha1.ReasonConfigurationChanged,
 }
 
 // maxOthers is the maximum number of other sources that a message names.

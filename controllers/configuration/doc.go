@@ -25,7 +25,8 @@
 //
 //   - Steps 1 to 4 are in this order. If one fails, those after it are left out, and the memory is
 //     not kept. Then a crash leaves at most a snapshot that nothing names.
-//   - Snapshots and Revisions are complete. If they cannot be listed, do not decide.
+//   - Revisions are complete, and so are the Snapshots of a kind that is not in Unlisted. If revisions
+//     cannot be listed, do not decide.
 //   - A source is Absent or not labelled only after a live read. A cache that has only labelled
 //     objects does not know which of both it is.
 //   - What was read of a version of a source is given again until the source has another version, in

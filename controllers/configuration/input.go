@@ -157,7 +157,10 @@ type Reads struct {
 	Version string
 	// Paid is when the last read will have been paid for, if each costs [readInterval].
 	Paid time.Time
-	// IsWaiting is set if the source has changed too often, and a change is to be read or used later.
+	// ChangesPaid is when the last change that was used will have been paid for, if each costs
+	// [changeInterval].
+	ChangesPaid time.Time
+	// IsWaiting is set if there were too many changes, and that of the source is to be read or used later.
 	IsWaiting bool
 	// OftenUntil is until when a source that has waited still counts as one that changes often.
 	OftenUntil time.Time

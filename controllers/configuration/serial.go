@@ -61,13 +61,14 @@ func (in Input) settleSerial(s *source) {
 	case !s.isInPlace || s.last.Snapshot == "" || IsAbsent(s.last.Snapshot):
 	case s.last.Serial == 0:
 		s.last.Serial = in.highestSerial(s) + 1
-	case onMembers <= s.last.Serial:
-	case onMembers <= in.Serial: // this hub has given it: a snapshot that was in use later is lost
+	case s.isAdded && !s.isOther() && s.last.Serial < in.Serial && onMembers <= in.Serial:
+		// A member that cannot be reached may have a later content, which this hub has given.
 		s.last.Serial = in.highestSerial(s) + 1
+	case onMembers <= s.last.Serial:
 	case in.isAccepted(s.last.Snapshot, onMembers):
 		s.last.Serial = onMembers + 1
 	default:
-		s.isBlocked = false // the message is complete
+		s.isBlocked, s.isFailed = false, false // the message is complete
 		s.problem = &Problem{v1alpha1.ReasonHubBehind, fmt.Sprintf("members have a later content of %s than this hub, so it is left alone: if the hub was restored, bring the source up to date; to overwrite the members, kubectl annotate appservice %s -n %s %s=%s",
 			s.describe(), in.App.Name, in.App.Namespace, v1alpha1.AnnotationAcceptConfiguration, acceptValue(s.last.Snapshot, onMembers))}
 	}

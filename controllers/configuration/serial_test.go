@@ -148,6 +148,18 @@ func TestHubBehind(t *testing.T) {
 				"kubectl annotate appservice web -n shop fleetwright.dev/accept-configuration=" + snapshotOf(t, h) + "@12"})
 		checkSerial(t, h, 1)
 	})
+	t.Run("does not end because another source has a later content", func(t *testing.T) {
+		h := restored(t)
+		h.Spec.Entries = append(h.Spec.Entries, entry(settings, inPlace))
+		for _, value := range []string{"a", "b", "c"} {
+			h.put(settings, text(value))
+			h.settle()
+		}
+		checkSerial(t, h, 1)
+		if status := h.status(t, tls); status.Reason != v1alpha1.ReasonHubBehind || h.status(t, settings).Serial != 4 {
+			t.Errorf("%+v", h.Status)
+		}
+	})
 	t.Run("ends when it is accepted", func(t *testing.T) {
 		h := restored(t)
 		for _, wrong := range []string{"", "true", snapshotOf(t, h), snapshotOf(t, h) + "@11", "other.snapshot@12"} {

@@ -98,6 +98,8 @@ type source struct {
 	hub Source
 	// last is what the status says, without a snapshot that cannot be used. The decision changes it.
 	last v1alpha1.ConfigurationStatus
+	// isAdded is set if the status does not have the source: it is added, maybe again.
+	isAdded bool
 	// isLost is set if the snapshot of the status does not exist any more.
 	isLost bool
 	// name is the name of the snapshot of the present content, or "" if it is not known.
@@ -116,6 +118,11 @@ func (s *source) version() string {
 		return absentVersion
 	}
 	return s.hub.Version
+}
+
+// isStatusOf reports whether a status is that of the source.
+func (s *source) isStatusOf(status v1alpha1.ConfigurationStatus) bool {
+	return status.Kind == s.Kind && status.From == s.From
 }
 
 // isChanged reports whether the source may have content that is not in use yet.
@@ -148,6 +155,7 @@ func (in Input) sources(uses []use) []*source {
 	sources := make([]*source, 0, len(uses))
 	for _, found := range uses {
 		s := &source{use: found, hub: in.Sources[found.Ref], last: in.last(found)}
+		s.isAdded = !slices.ContainsFunc(in.Status, s.isStatusOf)
 		s.isLost = s.last.Snapshot != "" && !IsAbsent(s.last.Snapshot) && in.snapshot(s.last.Snapshot, s.Ref) == nil
 		s.name = in.presentName(s)
 		s.block(in.obstacle(s))

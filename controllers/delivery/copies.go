@@ -255,12 +255,12 @@ func (t task) usedNames() func(string) bool {
 }
 
 // applyCopies applies the copies that the Deployment on the member will need, before it is changed. A
-// Deployment that does not exist comes first, because it owns the copies, and one that is not managed
-// yet is checked first. If only a newer content is refused for a copy that is there, the rest continues, and the error is returned as
-// outdated.
+// Deployment that does not exist comes first, because it owns the copies, and one that is not managed yet
+// or belongs to an earlier AppService is checked first. If only a newer content is refused for a copy that
+// is there, the rest continues, and the error is returned as outdated.
 func (r *reconciler) applyCopies(ctx context.Context, t task) (outdated, err error) {
 	deployment := t.objects.facts["Deployment"]
-	if !t.hasCopies() || deployment == nil || !deployment.IsManagedByThisHub() || deployment.IsBeingDeleted() {
+	if !t.hasCopies() || deployment == nil || !deployment.IsOwned() || deployment.IsBeingDeleted() {
 		return nil, nil
 	}
 	t.learnCopies()

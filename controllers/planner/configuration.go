@@ -127,9 +127,16 @@ const afterDeletion = time.Second
 // recheckAfter returns when to plan again although no input changes: the earlier time of both
 // decisions, or 0.
 func recheckAfter(in rollout.Input, decision rollout.Decision) time.Duration {
-	after := decision.RecheckAfter
-	if in.Configuration != nil && in.Configuration.RecheckAfter > 0 && (after == 0 || in.Configuration.RecheckAfter < after) {
-		after = in.Configuration.RecheckAfter
+	if in.Configuration == nil {
+		return decision.RecheckAfter
 	}
-	return after
+	return earlier(decision.RecheckAfter, in.Configuration.RecheckAfter)
+}
+
+// earlier returns the shorter of two times that are not 0, which is never.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
 }

@@ -79,7 +79,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	switch {
 	case err == nil:
 	case errors.Is(err, sources.ErrNotSynced): // it is enqueued when they are
-		return reconcile.Result{RequeueAfter: staleRetry}, nil
+		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case errors.Is(err, errStaleCache):
 		return reconcile.Result{RequeueAfter: staleRetry}, nil
 	case errors.Is(err, errRefused):

@@ -76,7 +76,7 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	if hasConfiguration {
 		r.histories.remember(app, history, next.Number)
 		if len(history.All()) < before {
-			in.Configuration.RecheckAfter = afterDeletion
+			in.Configuration.RecheckAfter = earlier(in.Configuration.RecheckAfter, afterDeletion)
 		}
 	}
 	return r.checkStable(ctx, in)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"regexp"
 	"strings"
 	"syscall"
 
@@ -62,6 +63,9 @@ func failureOf(err error) *configuration.Problem {
 	}
 }
 
+// ownAddress matches the address from which the hub has called a webhook, whose port differs each time.
+var ownAddress = regexp.MustCompile(`\S+:\d+->`)
+
 // shorten returns the text of an error, cut to maxRefusal. Network errors have ports that differ each
 // time: they are left out.
 func shorten(err error) string {
@@ -77,6 +81,7 @@ func shorten(err error) string {
 	default:
 		text = strings.Replace(text, request.Error(), "the connection was lost", 1)
 	}
+	text = ownAddress.ReplaceAllString(text, "")
 	if len(text) > maxRefusal {
 		text = strings.ToValidUTF8(text[:maxRefusal], "") + "…"
 	}

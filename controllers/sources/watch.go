@@ -102,10 +102,9 @@ func (w *watch) fail(err error) {
 	}
 }
 
-// isAnswered reports whether the watch is synced, or the hub has forbidden it or refused to answer.
-func (w *watch) isAnswered() bool {
-	return w.informer.HasSynced() || w.isForbidden() || w.lastFailure() != nil
-}
+// isAnswered reports whether the watch is synced, or the hub has forbidden it. A request that failed is
+// no answer: it is repeated.
+func (w *watch) isAnswered() bool { return w.informer.HasSynced() || w.isForbidden() }
 
 // lastFailure returns why the last request failed, or nil.
 func (w *watch) lastFailure() *configuration.Problem {

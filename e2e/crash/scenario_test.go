@@ -21,7 +21,8 @@ type step struct {
 	// change is nil for the deletion. The change of the first step sets the initial spec.
 	change framework.Change
 	// settings is the next content of the ConfigMap settings on the hub, or "" if it stays. It is
-	// written before the change.
+	// written before the change. If both changed a revision, the time between them would decide whether
+	// there is one more or two.
 	settings string
 }
 
@@ -38,7 +39,7 @@ var scenario = []step{
 	{name: "add another port", change: framework.Ports(81)}, // so that the next steps remove a Service too
 	{name: "add configuration", change: configured, settings: "hello"},
 	{name: "change configuration", change: unchanged, settings: "hi"},
-	{name: "roll back configuration", change: inStages(missingImage, 8), settings: "bad"},
+	{name: "roll back configuration", change: badSettings},
 	{name: "edit what failed again", change: inStages("web:4", patient)},
 	{name: "shrink to 2 members", change: on("east", "north")},
 	{name: "delete"},
@@ -50,11 +51,20 @@ func configured(s *v1alpha1.AppServiceSpec) {
 	s.Configuration = []v1alpha1.ConfigurationSource{{Kind: v1alpha1.ConfigurationConfigMap, Name: settings}}
 }
 
+// badSettings makes the pods read another ConfigMap, with an image that cannot be pulled.
+func badSettings(s *v1alpha1.AppServiceSpec) {
+	inStages(missingImage, 8)(s)
+	s.Configuration[0].From = otherSettings
+}
+
 // unchanged does not change the spec.
 func unchanged(*v1alpha1.AppServiceSpec) {}
 
-// settings is the name of the ConfigMap.
-const settings = "settings"
+// settings and otherSettings are the names of the ConfigMaps. Nothing refers to the other one at first.
+const (
+	settings      = "settings"
+	otherSettings = "settings-bad"
+)
 
 // missingImage cannot be pulled: see stages.yaml in package kwok.
 const missingImage = "web:doesnotexist"
@@ -104,22 +114,24 @@ func (f *fleet) newApp(ctx context.Context) (*v1alpha1.AppService, error) {
 	f.mu.Unlock()
 	namespace := &corev1.Namespace{}
 	namespace.Name = app.Namespace
-	return app, f.Hub.Client.Create(ctx, namespace)
+	if err := f.Hub.Client.Create(ctx, namespace); err != nil {
+		return nil, err
+	}
+	return app, f.writeSettings(ctx, app, otherSettings, "bad")
 }
 
-// writeSettings writes the ConfigMap of an AppService.
-func (f *fleet) writeSettings(ctx context.Context, app *v1alpha1.AppService, content string) error {
-	if content == "" {
-		return nil
-	}
-	config := corev1ac.ConfigMap(settings, app.Namespace).WithLabels(map[string]string{v1alpha1.LabelPropagate: "true"}).WithData(map[string]string{"greeting": content})
+// writeSettings writes a ConfigMap of an AppService.
+func (f *fleet) writeSettings(ctx context.Context, app *v1alpha1.AppService, name, content string) error {
+	config := corev1ac.ConfigMap(name, app.Namespace).WithLabels(map[string]string{v1alpha1.LabelPropagate: "true"}).WithData(map[string]string{"greeting": content})
 	return f.Hub.Client.Apply(ctx, config, client.FieldOwner("user"), client.ForceOwnership)
 }
 
 // take performs a step of the scenario.
 func (f *fleet) take(ctx context.Context, app *v1alpha1.AppService, s step) error {
-	if err := f.writeSettings(ctx, app, s.settings); err != nil {
-		return err
+	if s.settings != "" {
+		if err := f.writeSettings(ctx, app, settings, s.settings); err != nil {
+			return err
+		}
 	}
 	return f.act(ctx, app, s.change)
 }

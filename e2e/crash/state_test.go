@@ -67,7 +67,7 @@ func (f *fleet) snapshot(ctx context.Context, app *v1alpha1.AppService, generati
 
 // copyName matches the names of snapshots and copies. They end in a digest that depends on the
 // namespace.
-var copyName = regexp.MustCompile(`(web-` + settings + `-)[a-z0-9]{10}`)
+var copyName = regexp.MustCompile(`(web-settings(?:-bad)?-)[a-z0-9]{10}`)
 
 // confirmation matches the end of the record of copies. Another process than the one that applied them
 // may leave it out.
@@ -232,8 +232,11 @@ func (f *fleet) checkConfiguration(ctx context.Context, app *v1alpha1.AppService
 	if len(app.Spec.Configuration) == 0 {
 		return nil
 	}
-	config := &corev1.ConfigMap{}
-	if err := f.Hub.Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: settings}, config); err != nil {
+	name, config := app.Spec.Configuration[0].From, &corev1.ConfigMap{}
+	if name == "" {
+		name = app.Spec.Configuration[0].Name
+	}
+	if err := f.Hub.Client.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: name}, config); err != nil {
 		return err
 	}
 	want := string(config.UID) + "/" + config.ResourceVersion

@@ -64,6 +64,9 @@ func (m *Member) inherit(ctx context.Context, facts Facts, existing Existing, de
 	if err := facts.Verify(ctx); err != nil {
 		return Result{}, err
 	}
+	if err := facts.BeforeAdopt(ctx, existing.Object); err != nil {
+		return Result{}, err
+	}
 	result, err := m.applyTo(ctx, existing.Object, desired, Adopted)
 	result.PreviousUID = types.UID(existing.GetAnnotations()[v1alpha1.AnnotationUID])
 	return result, err

@@ -60,8 +60,8 @@ type Facts struct {
 	// Verify reads the hub live, and fails if the hub does not confirm what is about to be done.
 	// Adoption cannot be undone, so a cache is not enough for it.
 	Verify func(context.Context) error
-	// BeforeAdopt is called before an unmanaged object is changed, after everything was checked. An
-	// error leaves the object as it is.
+	// BeforeAdopt is called before an unmanaged object, or that of an earlier AppService, is changed,
+	// after everything was checked. An error leaves the object as it is.
 	BeforeAdopt func(ctx context.Context, existing client.Object) error
 	// OnRestart is called before an adoption that replaces pods, with the reason for it.
 	OnRestart func(existing client.Object, change string)
