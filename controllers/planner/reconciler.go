@@ -78,6 +78,8 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 	record.End(err)
 	switch {
 	case err == nil:
+	case errors.Is(ctx.Err(), context.Canceled): // this process ends
+		return reconcile.Result{}, nil
 	case errors.Is(err, sources.ErrNotSynced): // it is enqueued when they are
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case errors.Is(err, errStaleCache):

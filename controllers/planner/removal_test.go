@@ -308,6 +308,22 @@ func TestAppService_that_is_deleted_during_a_reconciliation_is_no_error(t *testi
 	}
 }
 
+// Otherwise the log of each operator that is stopped during a write would have an error.
+func TestReconciliation_that_the_end_of_the_process_interrupts_is_no_error(t *testing.T) {
+	s := newRunning(t, "east")
+	s.stop()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := s.reconciler(staleClient{hub, s.app.DeepCopy(), nil}) // reads as from a cache, which does not end
+	if _, err := r.Reconcile(ctx, s.request()); err != nil {
+		t.Error(err)
+	}
+	if s.readApp(); s.app.Status.ObservedGeneration == s.app.Generation {
+		t.Error("the status was written")
+	}
+}
+
 // Delivery reports once that nothing is left. If the report were lost, the entry would stay
 // Removing forever.
 func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
