@@ -68,6 +68,9 @@ func (c *counter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile
 			errs = append(errs, c.write(ctx, member, counts[member.Name]))
 		}
 	}
+	if errors.Is(ctx.Err(), context.Canceled) { // this process ends
+		return reconcile.Result{}, nil
+	}
 	return reconcile.Result{}, errors.Join(errs...)
 }
 
