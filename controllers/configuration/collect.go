@@ -136,6 +136,7 @@ func (in Input) useWaiting(c *collection, waiting []*source) {
 		}
 		s.problem = s.changesOften()
 		if !in.isOften(c.memory.Reads[s.Ref]) {
+			s.isDelayed = true
 			s.problem = &Problem{v1alpha1.ReasonConfigurationChanged, fmt.Sprintf("%s has changed, and is used within a minute, because the configuration of this AppService changes often", s.describe())}
 		}
 	}

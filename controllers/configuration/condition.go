@@ -40,11 +40,12 @@ func blocker(sources []*source, others int) *Problem {
 	return worst
 }
 
-// delayed returns why a change is not used yet that would be, had a request not failed.
+// delayed returns why a change is not used yet that would be, had a request not failed, or had other
+// sources not changed too often.
 func delayed(sources []*source) *Problem {
 	for _, s := range sources {
 		isSeen := s.hub.Presence == PresenceFound || s.hub.Presence == PresenceAbsent
-		if s.isFailed && !s.isHeld && isSeen && s.mayDiffer() {
+		if (s.isFailed || s.isDelayed) && !s.isHeld && isSeen && s.mayDiffer() {
 			return s.explain()
 		}
 	}

@@ -182,8 +182,8 @@ type Decision struct {
 	NeedsRevision bool
 	// Blocker is why there must not be a new revision now, or nil.
 	Blocker *Problem
-	// Delayed is why a change that was seen is not used yet, although nobody may have to act: a
-	// request has failed, and is tried again. It is nil if there is none.
+	// Delayed is why a change that was seen is used later, although nobody may have to act: a request
+	// has failed, or other sources have changed too often. It is nil if no change is used later.
 	Delayed *Problem
 	// IsCollecting is set while changes are collected or read. A new revision should wait.
 	IsCollecting bool

@@ -110,6 +110,8 @@ type source struct {
 	isBlocked bool
 	// isFailed is set if the problem is a request that failed, and that is tried again.
 	isFailed bool
+	// isDelayed is set if the present content is used later, because other sources have changed too often.
+	isDelayed bool
 }
 
 // version returns the version of the present content.

@@ -130,7 +130,7 @@ func (c *configured) refuseSecrets() {
 	})
 }
 
-// An object of somebody else that has the name of a copy is not changed, whatever the conflict policy:
+// An object of somebody else that has the name of a copy is not changed, under any conflict policy:
 // its keys would stay beside the content.
 func TestCopies_whose_names_are_taken(t *testing.T) {
 	t.Parallel()

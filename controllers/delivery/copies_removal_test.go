@@ -110,18 +110,25 @@ func TestCopies_of_a_Deployment_that_somebody_creates_again(t *testing.T) {
 	c.expectAtRestWithCopies()
 }
 
-// A pod that waits for its volumes for a minute may lack a copy, also if no event says so.
-func TestCopies_are_applied_again_for_pods_that_wait_for_volumes(t *testing.T) {
-	t.Parallel()
-	c := newConfigured(t)
+// loseCopy deletes a Secret of a Deployment that has rolled out and then is not available any more.
+func (c *configured) loseCopy(name string) *testReconciler {
+	c.Helper()
 	c.connect()
 	c.planRevision()
 	w := c.newReconciler()
 	c.settle(w, c.allCopies("1", "1", "1"))
 	c.observedDeployment()
-	c.must(onMember.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofDB()}}))
+	c.must(onMember.Delete(c.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: name}}))
 	c.makeUnavailable()
 	w.reconcileOnce()
+	return w
+}
+
+// A pod that waits for its volumes for a minute may lack a copy, also if no event says so.
+func TestCopies_are_applied_again_for_pods_that_wait_for_volumes(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	w := c.loseCopy(c.ofDB())
 	c.createMountingPod(kubeletEvent("Scheduled", "Successfully assigned"))
 	w.makeListingDue()
 	c.sent.reset()
@@ -149,14 +156,7 @@ func TestCopies_are_applied_again_for_pods_that_wait_for_volumes(t *testing.T) {
 func TestCopy_that_an_event_names_is_applied_again(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
-	c.connect()
-	c.planRevision()
-	w := c.newReconciler()
-	c.settle(w, c.allCopies("1", "1", "1"))
-	c.observedDeployment()
-	c.must(onMember.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofDB()}}))
-	c.makeUnavailable()
-	w.reconcileOnce()
+	w := c.loseCopy(c.ofDB())
 	c.createMountingPod([]eventsv1.Event{kubeletEvent("FailedMount", fmt.Sprintf(`MountVolume.SetUp failed for volume "db" : secret %q not found`, c.ofDB()))}...)
 	w.makeListingDue()
 	c.sent.reset()
@@ -171,14 +171,7 @@ func TestCopy_that_an_event_names_is_applied_again(t *testing.T) {
 func TestCopy_of_a_pull_secret_is_applied_again(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
-	c.connect()
-	c.planRevision()
-	w := c.newReconciler()
-	c.settle(w, c.allCopies("1", "1", "1"))
-	c.observedDeployment()
-	c.must(onMember.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofRegistry()}}))
-	c.makeUnavailable()
-	w.reconcileOnce()
+	w := c.loseCopy(c.ofRegistry())
 	c.createPod(podtest.Waiting("ErrImagePull", "unauthorized"))
 	w.makeListingDue()
 	c.sent.reset()

@@ -184,7 +184,8 @@ func (r *round) fail(ref configuration.Ref, err error) {
 	r.in.Sources[ref] = source
 }
 
-// forgetFailures forgets those that were tried again with success.
+// forgetFailures forgets those whose time has passed: the request has succeeded since, or is not needed
+// now.
 func (r *round) forgetFailures() {
 	maps.DeleteFunc(r.state.failures, func(_ configuration.Ref, failed failure) bool { return !r.in.Now.Before(failed.until) })
 }

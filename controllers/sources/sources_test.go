@@ -182,7 +182,7 @@ func TestNothingIsDecidedBeforeTheWatchesAreSynced(t *testing.T) {
 	if _, err := f.plan(); !errors.Is(err, ErrNotSynced) {
 		t.Errorf("the error is %v, want %v", err, ErrNotSynced)
 	}
-	f.started.Store(new(time.Now().Add(-maxSyncing - time.Second))) // it does not wait for ever
+	f.started.Store(new(time.Now().Add(-maxSyncing - time.Second))) // it waits no longer
 	decision := f.settle()
 	if !decision.AreUnlisted {
 		t.Error("the snapshots count as known")

@@ -129,7 +129,7 @@ func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deploymen
 	return describe("delete", of, err)
 }
 
-// lookUp returns the metadata of an object, or nil if there is none. It is in the answer to an empty
+// lookUp returns the metadata of an object, or nil if it does not exist. They are in the answer to an empty
 // patch, because there is no right to read.
 func (w *Writer) lookUp(ctx context.Context, namespace string, of Key) (*metav1.PartialObjectMetadata, error) {
 	answer, err := w.request(w.core.Patch(types.MergePatchType), namespace, of).

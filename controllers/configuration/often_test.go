@@ -25,7 +25,8 @@ func TestASourceThatChangesAllTheTime(t *testing.T) {
 					h.put(tls, text(fmt.Sprint(second)))
 					edited = h.Now
 				}
-				h.apply(h.decide())
+				decision := h.decide()
+				h.apply(decision)
 				if reason := h.status(t, settings).Reason; second > burst && reason != v1alpha1.ReasonConfigurationChangesOften {
 					t.Fatalf("after %d s, the reason is %q", second, reason)
 				}
@@ -33,6 +34,8 @@ func TestASourceThatChangesAllTheTime(t *testing.T) {
 				case reason == "":
 				case reason != v1alpha1.ReasonConfigurationChanged:
 					t.Fatalf("after %d s, the other source has the reason %s", second, reason)
+				case !decision.IsCollecting && decision.Delayed == nil:
+					t.Fatalf("after %d s, a tool that waits sees the old state of the other source", second)
 				case h.Now.Sub(edited) > 75*time.Second:
 					t.Fatalf("after %d s, the other source was not used for %s", second, h.Now.Sub(edited))
 				}
