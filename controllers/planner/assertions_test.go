@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/sources"
 )
 
 // Transitions are tested in package rollout.
@@ -95,10 +96,20 @@ func (s *fixture) reconcileOnce() reconcile.Result {
 	return result
 }
 
-// reconciler returns a second Reconciler for the test to call. Its events are dropped.
+// reconciler returns a second Reconciler for the test to call. Its events are dropped. It has Sources
+// of its own, because only one goroutine at a time may decide about an AppService.
 func (s *fixture) reconciler(hubClient client.Client) *Reconciler {
+	s.Helper()
+	if s.secondSources == nil {
+		s.secondSources = s.newSources(s.Context(), granted)
+		other := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other"}}
+		eventually(s.T, func() error { // until they have synced
+			_, err := s.secondSources.Decide(s.Context(), sources.Request{App: other})
+			return err
+		})
+	}
 	options := s.options
-	options.Sources = s.sources
+	options.Sources = s.secondSources
 	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations, options)
 }
 

@@ -42,11 +42,11 @@ type fixture struct {
 
 // plannerRun is one run of the planner.
 type plannerRun struct {
-	observations *Observations
-	sources      *sources.Sources // nil without any namespace
-	client       client.Client    // the planner's, which reads from its cache
-	sent         *traffic
-	stop         func()
+	observations  *Observations
+	secondSources *sources.Sources // for the test's own Reconcilers; nil without any namespace
+	client        client.Client    // the planner's, which reads from its cache
+	sent          *traffic
+	stop          func()
 }
 
 // newFixture returns a scene with members and a running planner, but without an AppService.
@@ -126,8 +126,7 @@ func (s *fixture) start() {
 	s.must(err)
 	ctx, cancel := context.WithCancel(context.Background())
 	options := s.options
-	p.sources = s.newSources(ctx, hubConfig)
-	options.Sources = p.sources
+	options.Sources = s.newSources(ctx, hubConfig)
 	_, err = SetupWithManager(manager, p.observations, options)
 	s.must(err)
 	ended := make(chan error, 1)

@@ -71,10 +71,13 @@ func unreachable(err error) string {
 	if parsed, err := url.Parse(request.URL); err == nil {
 		server = parsed.Scheme + "://" + parsed.Host
 	}
-	var dial *net.OpError
+	var network *net.OpError
+	isNetwork := errors.As(request.Err, &network)
 	switch {
-	case errors.As(request.Err, &dial) && dial.Op == "dial":
-		return fmt.Sprintf("%s does not answer (%v): check the context, the network and the VPN", server, dial.Err)
+	case isNetwork && network.Op == "dial":
+		return fmt.Sprintf("%s does not answer (%v): check the context, the network and the VPN", server, network.Err)
+	case isNetwork && network.Op == "remote error": // a TLS alert; the HTTP client may put its own names before it
+		return fmt.Sprintf("the request to %s failed: %v", server, network)
 	case request.Timeout():
 		return fmt.Sprintf("%s does not answer (%v): check the context, the network and the VPN", server, request.Err)
 	}
