@@ -14,6 +14,7 @@ MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
 CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
 
 need = @tools/install.sh $(BIN) $(1)
+image = go -C tools/release run ./image -root $(CURDIR) -version '$(VERSION)' $(2) '$(1)'
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -22,7 +23,7 @@ help: ## list the targets
 
 ## Build and run
 
-.PHONY: build run image install deploy undeploy dist dist-plugin
+.PHONY: build run image push install deploy undeploy dist dist-plugin
 build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its completion, statically linked
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
 	@install -m 755 cmd/kubectl-appsvc/kubectl_complete-appsvc $(BIN)/
@@ -30,8 +31,12 @@ build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its compl
 run: build ## run the operator against the current kubeconfig
 	$(BIN)/fleetwright
 
-image: ## build the image: IMG=… (localhost/fleetwright:dev), PLATFORMS="linux/amd64 linux/arm64"; needs Docker
-	@VERSION=$(VERSION) tools/image.sh $(or $(IMG),localhost/fleetwright:dev) $(PLATFORMS)
+image: ## build the image and load it into Docker, or write OUT=FILE: IMG=… PLATFORMS="linux/amd64 linux/arm64"
+	@$(call image,$(or $(IMG),localhost/fleetwright:dev),-platforms '$(PLATFORMS)' -out '$(abspath $(OUT))')
+
+push: ## build the image for amd64 and arm64, and push it: IMG=… PLATFORMS=…
+	@[[ -n '$(IMG)' ]] || { echo 'IMG is missing: make push IMG=registry.example/fleetwright:v0.1.0' >&2; exit 1; }
+	@$(call image,$(IMG),-platforms '$(PLATFORMS)' -push)
 
 install: ## install the CRDs in the cluster of the current kubeconfig
 	$(call need,kubectl)
@@ -94,7 +99,7 @@ manifests-check: ## check that an API server accepts all of config/
 	KUBEBUILDER_ASSETS=$(BIN) go test ./config
 
 tidy: ## check that go.mod and go.sum of every module are tidy
-	@for module in . tools tools/lint tools/skew tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
+	@for module in . tools tools/lint tools/skew tools/release e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
 vet: ## run go vet
 	go vet ./...
@@ -128,14 +133,14 @@ e2e-kind: build ## run the tests that need real nodes, on kind; FULL=1: all test
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
-	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
+	@$(call image,localhost/fleetwright:e2e)
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
 
 test-kind: build ## run the tests of e2e/environment/kind, after a change of that package; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
-	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
+	@$(call image,localhost/fleetwright:e2e)
 	PATH=$(BIN):$$PATH go test ./e2e/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 crash: build ## kill the operator before and after every write request, with slices every eighth; some 40 minutes
@@ -183,7 +188,7 @@ kind-demo: ## start the demo on kind, with real pods; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
-	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:dev
+	@$(call image,localhost/fleetwright:dev)
 	go run ./e2e/demo -environment kind up
 
 kind-demo-down: ## remove the demo on kind
