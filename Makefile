@@ -15,6 +15,7 @@ CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kw
 
 need = @tools/install.sh $(BIN) $(1)
 image = go -C tools/release run ./image -root $(CURDIR) -version '$(VERSION)' $(2) '$(1)'
+release = go -C tools/release run . -root $(CURDIR) -binaries $(BIN) -version '$(VERSION)' $(1)
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -23,7 +24,7 @@ help: ## list the targets
 
 ## Build and run
 
-.PHONY: build run image push install deploy undeploy dist dist-plugin
+.PHONY: build run image push install deploy undeploy dist dist-plugin release release-dry-run
 build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its completion, statically linked
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
 	@install -m 755 cmd/kubectl-appsvc/kubectl_complete-appsvc $(BIN)/
@@ -56,8 +57,16 @@ dist: ## write dist/install.yaml with image IMG=…
 	@tools/manifests.sh $(BIN) render '$(IMG)' >dist/install.yaml.new || { rm -f dist/install.yaml.new; exit 1; }
 	@mv dist/install.yaml.new dist/install.yaml
 
-dist-plugin: ## write dist/: the plugin for all platforms, and its krew manifest, for VERSION=v0.1.0
-	@VERSION=$(VERSION) tools/plugin.sh dist
+dist-plugin: ## write dist/plugin: the plugin for all platforms, and its krew manifest, for VERSION=v0.1.0
+	@$(call release,-plugin-only -out $(CURDIR)/dist/plugin)
+
+release: ## write all files of a release to dist/VERSION, for VERSION=v0.1.0: docs/releases.md
+	$(call need,kubectl)
+	@$(call release,-final -notes $(CURDIR)/dist/notes.md -out '$(CURDIR)/dist/$(VERSION)')
+
+release-dry-run: ## the same, also before docs/CHANGELOG.md has a section for VERSION=v0.1.0
+	$(call need,kubectl)
+	@$(call release,-notes $(CURDIR)/dist/notes.md -out '$(CURDIR)/dist/$(VERSION)')
 
 ## Change
 

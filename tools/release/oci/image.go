@@ -30,6 +30,7 @@ import (
 type Image struct {
 	v1.Image
 	Platform source.Platform
+	Operator []byte // the program in it
 }
 
 // File is a file of the image. Its path has no leading slash.
@@ -70,6 +71,7 @@ func Build(ctx context.Context, tree *source.Tree, version string, platforms ...
 		if err != nil {
 			return nil, err
 		}
+		image.Operator = operator
 		images = append(images, image)
 	}
 	return images, nil
@@ -109,7 +111,7 @@ func Assemble(tree *source.Tree, version string, platform source.Platform, files
 		Labels:     labels(version, tree.Revision),
 	}
 	image, err = mutate.ConfigFile(image, config)
-	return Image{image, platform}, err
+	return Image{Image: image, Platform: platform}, err
 }
 
 // labels returns the labels that the Dockerfile also has.

@@ -5,6 +5,7 @@ package roots
 import (
 	"encoding/pem"
 	"io"
+	"runtime/debug"
 
 	"golang.org/x/crypto/x509roots/fallback/bundle"
 )
@@ -21,4 +22,16 @@ func Write(w io.Writer) error {
 		}
 	}
 	return nil
+}
+
+// Version returns the module of the certificates and its version.
+func Version() (path, version string) {
+	const module = "golang.org/x/crypto/x509roots/fallback"
+	info, _ := debug.ReadBuildInfo()
+	for _, dependency := range info.Deps {
+		if dependency.Path == module {
+			return module, dependency.Version
+		}
+	}
+	return module, ""
 }
