@@ -35,9 +35,9 @@ run: build ## run the operator against the current kubeconfig
 image: ## build the image and load it into Docker, or write OUT=FILE: IMG=… PLATFORMS="linux/amd64 linux/arm64"
 	@$(call image,$(or $(IMG),localhost/fleetwright:dev),-platforms '$(PLATFORMS)' -out '$(abspath $(OUT))')
 
-push: ## build the image for amd64 and arm64, and push it: IMG=… PLATFORMS=…
+push: ## build the image for amd64 and arm64, or take FROM=FILE of make image, and push it: IMG=… PLATFORMS=…
 	@[[ -n '$(IMG)' ]] || { echo 'IMG is missing: make push IMG=registry.example/fleetwright:v0.1.0' >&2; exit 1; }
-	@$(call image,$(IMG),-platforms '$(PLATFORMS)' -push)
+	@$(call image,$(IMG),-platforms '$(PLATFORMS)' -from '$(abspath $(FROM))' -push)
 
 install: ## install the CRDs in the cluster of the current kubeconfig
 	$(call need,kubectl)
@@ -93,8 +93,8 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated verify-page manifests-check lint vet tidy vulnerabilities test test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
-verify: verify-generated verify-page manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
+.PHONY: verify verify-generated verify-page verify-workflows manifests-check lint vet tidy vulnerabilities test test-release test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
+verify: verify-generated verify-page verify-workflows manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
 	$(call need,controller-gen crd-ref-docs)
@@ -102,6 +102,9 @@ verify-generated: ## check that the generated files are up to date
 
 verify-page: ## check that the built files of the page are up to date; skipped without Node.js, except in CI
 	@tools/page.sh verify || { [[ $$? == 3 && -z "$${CI:-}" ]] && echo 'verify-page is SKIPPED (see above)'; }
+
+verify-workflows: ## check the workflows of GitHub Actions
+	go tool -modfile=tools/release/go.mod actionlint
 
 manifests-check: ## check that an API server accepts all of config/
 	$(call need,etcd kube-apiserver kubectl)
@@ -124,6 +127,10 @@ vulnerabilities: ## check for known vulnerabilities in reachable code
 test: ## run the tests of all packages with the race detector, on real API servers
 	$(call need,etcd kube-apiserver kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go test -race -timeout 20m $(PACKAGES)
+
+test-release: ## build a release for this platform twice and test its files: RELEASE=dist/v0.1.0 tests that one
+	$(call need,kubectl)
+	cd tools/release && go vet ./... && go test ./oci && go test . -args -release '$(abspath $(RELEASE))' -binaries $(BIN)
 
 test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
 	$(call need,etcd kube-apiserver-skew kubectl)
