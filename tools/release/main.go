@@ -41,9 +41,9 @@ type release struct {
 }
 
 type options struct {
-	root, version, out, notes, binaries, add string
-	imagePlatforms, pluginPlatforms          string
-	pluginOnly, final                        bool
+	root, version, out, notes, binaries string
+	imagePlatforms, pluginPlatforms     string
+	pluginOnly, final                   bool
 }
 
 func main() {
@@ -53,7 +53,6 @@ func main() {
 	flag.StringVar(&o.out, "out", "", "the directory to write; it is replaced")
 	flag.StringVar(&o.notes, "notes", "", "write the version's section of docs/CHANGELOG.md to this file")
 	flag.StringVar(&o.binaries, "binaries", "../../bin", "the directory that has kubectl")
-	flag.StringVar(&o.add, "add", "", "other files of the release, separated by spaces")
 	flag.StringVar(&o.imagePlatforms, "platforms", "linux/amd64 linux/arm64", "platforms of the image")
 	flag.StringVar(&o.pluginPlatforms, "plugin-platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64", "platforms of the plugin")
 	flag.BoolVar(&o.pluginOnly, "plugin-only", false, "write only the plugin and its krew manifest")
@@ -79,6 +78,9 @@ func (o *options) run(ctx context.Context) error {
 	}
 	root, err := filepath.Abs(o.root)
 	if err != nil {
+		return err
+	}
+	if o.out, err = filepath.Abs(o.out); err != nil {
 		return err
 	}
 	tree, err := source.Open(ctx, root)
@@ -133,14 +135,8 @@ func (r *release) write(ctx context.Context, o *options) error {
 	if err := r.manifest(ctx); err != nil {
 		return err
 	}
-	for _, file := range strings.Fields(o.add) {
-		content, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(r.out, filepath.Base(file)), content, 0o644); err != nil {
-			return err
-		}
+	if err := r.charts(ctx); err != nil {
+		return err
 	}
 	return r.checksums()
 }
@@ -277,6 +273,20 @@ func (r *release) manifest(ctx context.Context) error {
 		return fmt.Errorf("install.yaml: %w: %s", err, bytes.TrimSpace(complaint.Bytes()))
 	}
 	return r.file("install.yaml", out.Bytes())
+}
+
+// charts writes the Helm charts, if the tree has any.
+func (r *release) charts(ctx context.Context) error {
+	const program = "./charts/package"
+	if _, err := os.Stat(filepath.Join(r.tree.Dir, program)); errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	command := exec.CommandContext(ctx, "go", "run", program, r.version, r.out)
+	command.Dir = r.tree.Dir
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("charts: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // checksums writes the checksums of all files, in the format of sha256sum.

@@ -116,7 +116,7 @@ func checkKrew(t *testing.T, files map[string][]byte, released string) {
 		Metadata         struct{ Name string }
 		Spec             struct {
 			Version, ShortDescription, Homepage, Description, Caveats string
-			Platforms                                                []struct {
+			Platforms                                                 []struct {
 				Selector         struct{ MatchLabels map[string]string }
 				URI, Sha256, Bin string
 			}
