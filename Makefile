@@ -94,7 +94,7 @@ fmt: ## format the Go sources
 ## Check
 
 .PHONY: verify verify-generated verify-page verify-workflows manifests-check lint vet tidy vulnerabilities test test-release test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
-verify: verify-generated verify-page verify-workflows manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
+verify: verify-generated verify-page verify-workflows manifests-check tidy vet lint vulnerabilities test-release ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
 	$(call need,controller-gen crd-ref-docs)

@@ -94,7 +94,7 @@ func (o *options) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(beside)
+	defer func() { _ = os.RemoveAll(beside) }()
 	r := &release{tree: tree, version: o.version, out: filepath.Join(beside, "out"), work: filepath.Join(beside, "work"), binaries: o.binaries}
 	if err := errors.Join(os.Mkdir(r.out, 0o755), os.Mkdir(r.work, 0o755)); err != nil {
 		return err

@@ -154,7 +154,7 @@ func (o *options) pushArchive(ctx context.Context, tag name.Tag) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	index, err := oci.ReadArchive(o.from, dir)
 	if err != nil {
 		return err

@@ -31,7 +31,7 @@ func WriteArchive(w io.Writer, tag name.Tag, images []Image) error {
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
+	defer func() { _ = os.RemoveAll(dir) }()
 	written, err := layout.Write(dir, empty.Index)
 	if err != nil {
 		return err
@@ -110,7 +110,7 @@ func ReadArchive(archive, dir string) (v1.ImageIndex, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }()
 	if err := unpack(file, dir); err != nil {
 		return nil, fmt.Errorf("%s: %w", archive, err)
 	}

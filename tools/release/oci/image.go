@@ -50,7 +50,7 @@ func Build(ctx context.Context, tree *source.Tree, version string, platforms ...
 	if err != nil {
 		return nil, err
 	}
-	defer os.RemoveAll(work)
+	defer func() { _ = os.RemoveAll(work) }()
 	var images []Image
 	for _, platform := range platforms {
 		if platform.OS != "linux" {
@@ -85,7 +85,7 @@ func Assemble(tree *source.Tree, version string, platform source.Platform, files
 	}
 	open := func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }
 	layer, err := tarball.LayerFromOpener(open, tarball.WithMediaType(types.OCILayer),
-		tarball.WithCompressionLevel(gzip.BestCompression), tarball.WithCompressedCaching)
+		tarball.WithCompressionLevel(gzip.DefaultCompression), tarball.WithCompressedCaching)
 	if err != nil {
 		return Image{}, err
 	}
@@ -164,7 +164,7 @@ func writeFile(w *tar.Writer, file File, modified time.Time) error {
 
 // NewIndex returns an index of the images, by which each node gets the image for its platform.
 func NewIndex(images []Image) (v1.ImageIndex, error) {
-	var index v1.ImageIndex = mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	var errs []error
 	for _, image := range images {
 		_, err := image.Digest() // so that AppendManifests, which returns no error, has none

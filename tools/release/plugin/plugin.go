@@ -41,7 +41,7 @@ func Write(ctx context.Context, tree *source.Tree, version string, platform sour
 		return archive, err
 	}
 	var out bytes.Buffer
-	zipped, err := gzip.NewWriterLevel(&out, gzip.BestCompression)
+	zipped, err := gzip.NewWriterLevel(&out, gzip.DefaultCompression)
 	if err != nil {
 		return archive, err
 	}
