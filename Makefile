@@ -14,6 +14,8 @@ MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
 CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
 
 need = @tools/install.sh $(BIN) $(1)
+image = go -C tools/release run ./image -root $(CURDIR) -version '$(VERSION)' $(2) '$(1)'
+release = go -C tools/release run . -root $(CURDIR) -binaries $(BIN) -version '$(VERSION)' $(1)
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -22,7 +24,7 @@ help: ## list the targets
 
 ## Build and run
 
-.PHONY: build run image install deploy undeploy dist dist-plugin
+.PHONY: build run image push install deploy undeploy dist dist-plugin release release-dry-run
 build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its completion, statically linked
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
 	@install -m 755 cmd/kubectl-appsvc/kubectl_complete-appsvc $(BIN)/
@@ -30,8 +32,12 @@ build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its compl
 run: build ## run the operator against the current kubeconfig
 	$(BIN)/fleetwright
 
-image: ## build the image: IMG=… (localhost/fleetwright:dev), PLATFORMS="linux/amd64 linux/arm64"; needs Docker
-	@VERSION=$(VERSION) tools/image.sh $(or $(IMG),localhost/fleetwright:dev) $(PLATFORMS)
+image: ## build the image and load it into Docker, or write OUT=FILE: IMG=… PLATFORMS="linux/amd64 linux/arm64"
+	@$(call image,$(or $(IMG),localhost/fleetwright:dev),-platforms '$(PLATFORMS)' -out '$(abspath $(OUT))')
+
+push: ## build the image for amd64 and arm64, or take FROM=FILE of make image, and push it: IMG=… PLATFORMS=…
+	@[[ -n '$(IMG)' ]] || { echo 'IMG is missing: make push IMG=registry.example/fleetwright:v0.1.0' >&2; exit 1; }
+	@$(call image,$(IMG),-platforms '$(PLATFORMS)' -from '$(abspath $(FROM))' -push)
 
 install: ## install the CRDs in the cluster of the current kubeconfig
 	$(call need,kubectl)
@@ -51,8 +57,16 @@ dist: ## write dist/install.yaml with image IMG=…
 	@tools/manifests.sh $(BIN) render '$(IMG)' >dist/install.yaml.new || { rm -f dist/install.yaml.new; exit 1; }
 	@mv dist/install.yaml.new dist/install.yaml
 
-dist-plugin: ## write dist/: the plugin for all platforms, and its krew manifest, for VERSION=v0.1.0
-	@VERSION=$(VERSION) tools/plugin.sh dist
+dist-plugin: ## write dist/plugin: the plugin for all platforms, and its krew manifest, for VERSION=v0.1.0
+	@$(call release,-plugin-only -out $(CURDIR)/dist/plugin)
+
+release: ## write all files of a release to dist/VERSION, for VERSION=v0.1.0: docs/releases.md
+	$(call need,kubectl)
+	@$(call release,-final -notes $(CURDIR)/dist/notes.md -out '$(CURDIR)/dist/$(VERSION)')
+
+release-dry-run: ## the same, also before docs/CHANGELOG.md has a section for VERSION=v0.1.0
+	$(call need,kubectl)
+	@$(call release,-notes $(CURDIR)/dist/notes.md -out '$(CURDIR)/dist/$(VERSION)')
 
 ## Change
 
@@ -79,8 +93,8 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated verify-page manifests-check lint vet tidy vulnerabilities test test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
-verify: verify-generated verify-page manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
+.PHONY: verify verify-generated verify-page verify-workflows manifests-check lint vet tidy vulnerabilities test test-release test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
+verify: verify-generated verify-page verify-workflows manifests-check tidy vet lint vulnerabilities test-release ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
 	$(call need,controller-gen crd-ref-docs)
@@ -89,12 +103,15 @@ verify-generated: ## check that the generated files are up to date
 verify-page: ## check that the built files of the page are up to date; skipped without Node.js, except in CI
 	@tools/page.sh verify || { [[ $$? == 3 && -z "$${CI:-}" ]] && echo 'verify-page is SKIPPED (see above)'; }
 
+verify-workflows: ## check the workflows of GitHub Actions
+	go tool -modfile=tools/release/go.mod actionlint
+
 manifests-check: ## check that an API server accepts all of config/
 	$(call need,etcd kube-apiserver kubectl)
 	KUBEBUILDER_ASSETS=$(BIN) go test ./config
 
 tidy: ## check that go.mod and go.sum of every module are tidy
-	@for module in . tools tools/lint tools/skew tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
+	@for module in . tools tools/lint tools/skew tools/release e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
 vet: ## run go vet
 	go vet ./...
@@ -110,6 +127,10 @@ vulnerabilities: ## check for known vulnerabilities in reachable code
 test: ## run the tests of all packages with the race detector, on real API servers
 	$(call need,etcd kube-apiserver kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go test -race -timeout 20m $(PACKAGES)
+
+test-release: ## build a release for this platform twice and test its files: RELEASE=dist/v0.1.0 tests that one
+	$(call need,kubectl)
+	cd tools/release && go vet ./... && go test ./oci && go test . -args -release '$(abspath $(RELEASE))' -binaries $(BIN)
 
 test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
 	$(call need,etcd kube-apiserver-skew kubectl)
@@ -128,14 +149,14 @@ e2e-kind: build ## run the tests that need real nodes, on kind; FULL=1: all test
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
-	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
+	@$(call image,localhost/fleetwright:e2e)
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
 
 test-kind: build ## run the tests of e2e/environment/kind, after a change of that package; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
-	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
+	@$(call image,localhost/fleetwright:e2e)
 	PATH=$(BIN):$$PATH go test ./e2e/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 crash: build ## kill the operator before and after every write request, with slices every eighth; some 40 minutes
@@ -183,7 +204,7 @@ kind-demo: ## start the demo on kind, with real pods; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
-	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:dev
+	@$(call image,localhost/fleetwright:dev)
 	go run ./e2e/demo -environment kind up
 
 kind-demo-down: ## remove the demo on kind
