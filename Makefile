@@ -22,7 +22,7 @@ help: ## list the targets
 
 ## Build and run
 
-.PHONY: build run image install deploy undeploy dist dist-plugin
+.PHONY: build run image install deploy undeploy dist dist-plugin chart
 build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its completion, statically linked
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
 	@install -m 755 cmd/kubectl-appsvc/kubectl_complete-appsvc $(BIN)/
@@ -54,10 +54,13 @@ dist: ## write dist/install.yaml with image IMG=…
 dist-plugin: ## write dist/: the plugin for all platforms, and its krew manifest, for VERSION=v0.1.0
 	@VERSION=$(VERSION) tools/plugin.sh dist
 
+chart: ## write dist/: the Helm charts for VERSION=v0.1.0
+	@go run ./charts/package '$(VERSION)' dist
+
 ## Change
 
 .PHONY: generate page fmt
-generate: ## generate deep copies, apply configurations, CRDs, the role, docs/api.md and docs/cli.md
+generate: ## generate deep copies, apply configurations, CRDs, the role, docs/api.md, docs/cli.md and parts of the charts
 	$(call need,controller-gen crd-ref-docs)
 	@rm -rf config/crd/bases/*.yaml api/v1alpha1/applyconfiguration; mkdir -p docs
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
@@ -69,6 +72,7 @@ generate: ## generate deep copies, apply configurations, CRDs, the role, docs/ap
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
 	@sed -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop the rules of items, and join wrapped lines
 	go run ./cmd/kubectl-appsvc/reference >docs/cli.md.new && mv docs/cli.md.new docs/cli.md
+	@tools/charts.sh
 
 page: ## build the page of kubectl appsvc ui, whose built files are committed; needs Node.js
 	@tools/page.sh build
@@ -89,12 +93,12 @@ verify-generated: ## check that the generated files are up to date
 verify-page: ## check that the built files of the page are up to date; skipped without Node.js, except in CI
 	@tools/page.sh verify || { [[ $$? == 3 && -z "$${CI:-}" ]] && echo 'verify-page is SKIPPED (see above)'; }
 
-manifests-check: ## check that an API server accepts all of config/
-	$(call need,etcd kube-apiserver kubectl)
-	KUBEBUILDER_ASSETS=$(BIN) go test ./config
+manifests-check: ## check that an API server accepts all of config/, and that the charts render and install the same
+	$(call need,etcd kube-apiserver kubectl helm)
+	KUBEBUILDER_ASSETS=$(BIN) go test ./config ./charts/...
 
 tidy: ## check that go.mod and go.sum of every module are tidy
-	@for module in . tools tools/lint tools/skew tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
+	@for module in . tools tools/helm tools/lint tools/skew tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
 vet: ## run go vet
 	go vet ./...
@@ -108,11 +112,11 @@ vulnerabilities: ## check for known vulnerabilities in reachable code
 	@tools/vulnerabilities.sh $(BIN)
 
 test: ## run the tests of all packages with the race detector, on real API servers
-	$(call need,etcd kube-apiserver kubectl)
+	$(call need,etcd kube-apiserver kubectl helm)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go test -race -timeout 20m $(PACKAGES)
 
 test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
-	$(call need,etcd kube-apiserver-skew kubectl)
+	$(call need,etcd kube-apiserver-skew kubectl helm)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -timeout 20m -count=1 $(PACKAGES)
 
 test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images; needs Node.js and Chromium
