@@ -8,7 +8,7 @@ export GOFLAGS ?= -buildvcs=false
 BIN := $(CURDIR)/bin
 PLATFORMS ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-PACKAGES = $(shell go list ./... | grep -v /e2e)
+PACKAGES = $(shell go list ./... | grep -v '/e2e\|/charts')
 # Packages with the RBAC markers of the operator's role.
 MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
 CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
@@ -112,11 +112,11 @@ vulnerabilities: ## check for known vulnerabilities in reachable code
 	@tools/vulnerabilities.sh $(BIN)
 
 test: ## run the tests of all packages with the race detector, on real API servers
-	$(call need,etcd kube-apiserver kubectl helm)
+	$(call need,etcd kube-apiserver kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go test -race -timeout 20m $(PACKAGES)
 
 test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
-	$(call need,etcd kube-apiserver-skew kubectl helm)
+	$(call need,etcd kube-apiserver-skew kubectl)
 	CGO_ENABLED=1 KUBEBUILDER_ASSETS=$(BIN) TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew go test -race -timeout 20m -count=1 $(PACKAGES)
 
 test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images; needs Node.js and Chromium
