@@ -129,11 +129,12 @@ e2e: build ## run the end-to-end suites on whole clusters, as processes on this 
 	PATH=$(BIN):$$PATH go test ./e2e/... -p 2 -count=1 -timeout 40m -v
 
 e2e-kind: build ## run the tests that need real nodes, on kind; FULL=1: all tests of ./e2e; needs Docker
-	$(call need,kubectl kustomize)
+	$(call need,kubectl kustomize helm)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@VERSION=$(VERSION) tools/image.sh localhost/fleetwright:e2e
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
+	PATH=$(BIN):$$PATH go test ./e2e/chart -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 test-kind: build ## run the tests of e2e/environment/kind, after a change of that package; needs Docker
 	$(call need,kubectl kustomize)
