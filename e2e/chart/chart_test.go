@@ -95,9 +95,9 @@ func (h *hub) run(t *testing.T, tool string, args ...string) string {
 func (h *hub) join(t *testing.T) {
 	t.Helper()
 	h.run(t, "helm", "install", "fleetwright-member", root+"/charts/fleetwright-member", "--namespace", environment.SecretNamespace)
-	context := strings.TrimSpace(h.run(t, "kubectl", "config", "current-context"))
+	current := strings.TrimSpace(h.run(t, "kubectl", "config", "current-context"))
 	// Pods cannot reach the address in the kubeconfig of this test.
-	secret := h.run(t, "kubectl-appsvc", "join", context, "--name", "hub", "--member-server", "https://kubernetes.default.svc", "--print-only", "hub")
+	secret := h.run(t, "kubectl-appsvc", "join", current, "--name", "hub", "--member-server", "https://kubernetes.default.svc", "--print-only", "hub")
 	file := filepath.Join(t.TempDir(), "secret.yaml")
 	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
 		t.Fatal(err)
