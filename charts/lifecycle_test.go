@@ -170,6 +170,13 @@ func TestRelease(t *testing.T) {
 			t.Errorf("the generation was %d and is %d", before, after)
 		}
 	})
+	t.Run("an upgrade without the CRDs keeps them", func(t *testing.T) {
+		run(t, "helm", "upgrade", "fleetwright", "fleetwright", "--namespace", namespace, "--set", "crds.install=false")
+		if !hasField(t) {
+			t.Error("the CRD was changed")
+		}
+		kept(t)
+	})
 	t.Run("a rollback changes both back", func(t *testing.T) {
 		run(t, "helm", "rollback", "fleetwright", "1", "--namespace", namespace)
 		if got := imageOf(t); got != image+"-older" || hasField(t) {
