@@ -8,7 +8,7 @@ export GOFLAGS ?= -buildvcs=false
 BIN := $(CURDIR)/bin
 PLATFORMS ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
-PACKAGES = $(shell go list ./... | grep -v /e2e)
+PACKAGES = $(shell go list ./... | grep -v '/e2e\|/charts')
 # Packages with the RBAC markers of the operator's role.
 MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
 CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
@@ -24,7 +24,7 @@ help: ## list the targets
 
 ## Build and run
 
-.PHONY: build run image push install deploy undeploy dist dist-plugin release release-dry-run
+.PHONY: build run image push install deploy undeploy dist dist-plugin chart release release-dry-run
 build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its completion, statically linked
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
 	@install -m 755 cmd/kubectl-appsvc/kubectl_complete-appsvc $(BIN)/
@@ -68,10 +68,13 @@ release-dry-run: ## the same, also before docs/CHANGELOG.md has a section for VE
 	$(call need,kubectl)
 	@$(call release,-notes $(CURDIR)/dist/notes.md -out '$(CURDIR)/dist/$(VERSION)')
 
+chart: ## write dist/: the Helm charts for VERSION=v0.1.0
+	@go run ./charts/package '$(VERSION)' dist
+
 ## Change
 
 .PHONY: generate page fmt
-generate: ## generate deep copies, apply configurations, CRDs, the role, docs/api.md and docs/cli.md
+generate: ## generate deep copies, apply configurations, CRDs, the role, docs/api.md, docs/cli.md and parts of the charts
 	$(call need,controller-gen crd-ref-docs)
 	@rm -rf config/crd/bases/*.yaml api/v1alpha1/applyconfiguration; mkdir -p docs
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
@@ -83,6 +86,7 @@ generate: ## generate deep copies, apply configurations, CRDs, the role, docs/ap
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
 	@sed -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop the rules of items, and join wrapped lines
 	go run ./cmd/kubectl-appsvc/reference >docs/cli.md.new && mv docs/cli.md.new docs/cli.md
+	@tools/charts.sh
 
 page: ## build the page of kubectl appsvc ui, whose built files are committed; needs Node.js
 	@tools/page.sh build
@@ -106,12 +110,12 @@ verify-page: ## check that the built files of the page are up to date; skipped w
 verify-workflows: ## check the workflows of GitHub Actions
 	go tool -modfile=tools/release/go.mod actionlint
 
-manifests-check: ## check that an API server accepts all of config/
-	$(call need,etcd kube-apiserver kubectl)
-	KUBEBUILDER_ASSETS=$(BIN) go test ./config
+manifests-check: ## check that an API server accepts all of config/, and that the charts render and install the same
+	$(call need,etcd kube-apiserver kubectl helm)
+	KUBEBUILDER_ASSETS=$(BIN) go test ./config ./charts/...
 
 tidy: ## check that go.mod and go.sum of every module are tidy
-	@for module in . tools tools/lint tools/skew tools/release e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
+	@git ls-files go.mod '*/go.mod' | xargs dirname | while read -r module; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
 vet: ## run go vet
 	go vet ./...
@@ -146,11 +150,12 @@ e2e: build ## run the end-to-end suites on whole clusters, as processes on this 
 	PATH=$(BIN):$$PATH go test ./e2e/... -p 2 -count=1 -timeout 40m -v
 
 e2e-kind: build ## run the tests that need real nodes, on kind; FULL=1: all tests of ./e2e; needs Docker
-	$(call need,kubectl kustomize)
+	$(call need,kubectl kustomize helm)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@$(call image,localhost/fleetwright:e2e)
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
+	PATH=$(BIN):$$PATH go test ./e2e/chart -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 test-kind: build ## run the tests of e2e/environment/kind, after a change of that package; needs Docker
 	$(call need,kubectl kustomize)

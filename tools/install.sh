@@ -30,6 +30,7 @@ etcd                     .     go.etcd.io/etcd/server/v3                        
 kube-apiserver           .     k8s.io/kubernetes/cmd/kube-apiserver                      k8s.io/component-base/version.gitVersion
 kube-controller-manager  .     k8s.io/kubernetes/cmd/kube-controller-manager             k8s.io/component-base/version.gitVersion
 kube-scheduler           .     k8s.io/kubernetes/cmd/kube-scheduler                      k8s.io/component-base/version.gitVersion
+helm                     helm  helm.sh/helm/v4/cmd/helm                                  helm.sh/helm/v4/internal/version.version
 kubectl                  .     k8s.io/kubernetes/cmd/kubectl                             k8s.io/component-base/version.gitVersion
 kube-apiserver-skew      skew  k8s.io/kubernetes/cmd/kube-apiserver                      k8s.io/component-base/version.gitVersion
 kwok                     .     sigs.k8s.io/kwok/cmd/kwok                                 sigs.k8s.io/kwok/pkg/consts.Version

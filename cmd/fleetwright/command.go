@@ -81,14 +81,20 @@ A member is added by a Secret on the hub that holds its kubeconfig.`,
 			_, err := fmt.Fprintf(command.OutOrStdout(), "fleetwright %s %s %s/%s\n", version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 			return err
 		},
-	})
+	}, newCheckCommand())
 	return command
 }
 
-func (o *options) addFlags(command *cobra.Command) {
+// addHubFlags adds the flags that select the hub.
+func (o *options) addHubFlags(command *cobra.Command) {
 	f := command.Flags()
 	f.StringVar(&o.kubeconfig, "kubeconfig", "", "kubeconfig `file` of the hub; defaults to $KUBECONFIG, the service account of the pod, or ~/.kube/config")
 	f.StringVar(&o.context, "context", "", "`context` of the kubeconfig; defaults to its current context")
+}
+
+func (o *options) addFlags(command *cobra.Command) {
+	o.addHubFlags(command)
+	f := command.Flags()
 	f.StringVar(&o.secretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub with the kubeconfig Secrets of members")
 	f.StringVar(&o.secretSelector, "secret-selector", "sigs.k8s.io/multicluster-runtime-kubeconfig=true", "label `selector` of the Secrets")
 	f.StringVar(&o.hubID, "hub-id", "", "`identity` of the hub, stored on every object on a member; defaults to the UID of the hub's kube-system namespace. A rebuilt hub with the identity of its predecessor takes over its workloads")

@@ -150,6 +150,7 @@ func TestOperator_with_a_hub(t *testing.T) {
 		}
 		checkFailure(t, "forbidden", "--kubeconfig", path)
 	})
+	t.Run("is checked for helm test", func(t *testing.T) { testCheck(t, h) })
 	t.Run("hands over to a standby and releases the Lease", func(t *testing.T) { testHandover(t, h) })
 	t.Run("exits after a panic in the goroutine of an informer", func(t *testing.T) {
 		r := h.replica(t)

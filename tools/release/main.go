@@ -275,13 +275,9 @@ func (r *release) manifest(ctx context.Context) error {
 	return r.file("install.yaml", out.Bytes())
 }
 
-// charts writes the Helm charts, if the tree has any.
+// charts writes the Helm charts.
 func (r *release) charts(ctx context.Context) error {
-	const program = "./charts/package"
-	if _, err := os.Stat(filepath.Join(r.tree.Dir, program)); errors.Is(err, os.ErrNotExist) {
-		return nil
-	}
-	command := exec.CommandContext(ctx, "go", "run", program, r.version, r.out)
+	command := exec.CommandContext(ctx, "go", "run", "./charts/package", r.version, r.out)
 	command.Dir = r.tree.Dir
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("charts: %w: %s", err, bytes.TrimSpace(out))

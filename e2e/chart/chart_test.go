@@ -1,0 +1,157 @@
+// Package chart installs Fleetwright with its Helm chart on a real cluster, as a user does.
+package chart
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/environment/kind"
+)
+
+var (
+	kindFlag  = flag.Bool("kind", false, "run the test, which needs a Docker engine and the images (make e2e-kind)")
+	imageFlag = flag.String("image", "localhost/fleetwright:dev", "the operator's image")
+)
+
+const (
+	root = "../.."
+	// published is the image of the chart's default values. The nodes have ours under this name.
+	published = "ghcr.io/fleetwright/fleetwright:v0.0.0"
+)
+
+// hub is a cluster that is a hub, and a member of itself.
+type hub struct {
+	client.Client
+	env []string // of the programs
+}
+
+func newHub(t *testing.T) *hub {
+	t.Helper()
+	if !*kindFlag {
+		t.Skip("needs a Docker engine and the flag -kind; make e2e-kind runs it")
+	}
+	env, err := kind.New(kind.Options{Dir: root + "/.e2e-kind/chart", Root: root, Image: *imageFlag, Workloads: map[string][]string{kind.Workload: {"web:1"}, *imageFlag: {published}}})
+	if err == nil {
+		err = errors.Join(env.CheckPrograms(), env.Lock(), env.Clean(t.Context()))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := env.Clean(context.Background()); err != nil {
+			t.Errorf("clean up: %v", err)
+		}
+	})
+	cluster, err := env.Create(t.Context(), "hub")
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := environment.NewClient(cluster.Kubeconfig())
+	if err != nil {
+		t.Fatal(err)
+	}
+	home := t.TempDir()
+	kubeconfig := filepath.Join(home, "kubeconfig")
+	if err := os.WriteFile(kubeconfig, cluster.Kubeconfig(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return &hub{Client: api, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}
+}
+
+// try runs one of our tools, and returns its output and its messages.
+func (h *hub) try(t *testing.T, tool string, args ...string) (output, messages string, err error) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	command := exec.CommandContext(t.Context(), filepath.Join(root, "bin", tool), args...)
+	command.Env, command.Stdout, command.Stderr = h.env, &stdout, &stderr
+	err = command.Run()
+	return stdout.String(), stderr.String(), err
+}
+
+// run runs one of our tools, which must succeed, and returns its output.
+func (h *hub) run(t *testing.T, tool string, args ...string) string {
+	t.Helper()
+	output, messages, err := h.try(t, tool, args...)
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s%s", tool, strings.Join(args, " "), err, output, messages)
+	}
+	return output
+}
+
+// join makes the hub a member of itself, with the chart for members and the commands of docs/install.md.
+func (h *hub) join(t *testing.T) {
+	t.Helper()
+	h.run(t, "helm", "install", "fleetwright-member", root+"/charts/fleetwright-member", "--namespace", environment.SecretNamespace)
+	current := strings.TrimSpace(h.run(t, "kubectl", "config", "current-context"))
+	// Pods cannot reach the address in the kubeconfig of this test.
+	secret := h.run(t, "kubectl-appsvc", "join", current, "--name", "hub", "--member-server", "https://kubernetes.default.svc", "--print-only", "hub")
+	file := filepath.Join(t.TempDir(), "secret.yaml")
+	if err := os.WriteFile(file, []byte(secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	h.run(t, "kubectl", "apply", "--server-side", "-f", file)
+	h.run(t, "kubectl", "annotate", "secret", "hub", "-n", environment.SecretNamespace, "fleetwright.dev/renew-token=true")
+}
+
+// Each step continues where the previous one ended.
+func TestChart(t *testing.T) {
+	const namespace = environment.SecretNamespace
+	h := newHub(t)
+	h.run(t, "kubectl", "apply", "-f", root+"/config/default/namespace.yaml") // enforces the restricted Pod Security Standard
+	h.run(t, "helm", "install", "fleetwright", root+"/charts/fleetwright", "--namespace", namespace, "--wait", "--timeout", "2m")
+
+	t.Run("helm test fails without a member, and says why", func(t *testing.T) {
+		if out, messages, err := h.try(t, "helm", "test", "fleetwright", "--namespace", namespace, "--timeout", "1m"); err == nil || !strings.Contains(out, "the hub has no members: add a cluster with kubectl appsvc join") {
+			t.Errorf("%v\n%s%s", err, out, messages)
+		}
+	})
+	h.join(t)
+	h.run(t, "kubectl", "wait", "membercluster/hub", "--for=create", "--timeout=1m")
+	h.run(t, "kubectl", "wait", "membercluster/hub", "--for=condition=Ready", "--timeout=1m")
+	t.Run("helm test succeeds with a member, and deletes its objects", func(t *testing.T) {
+		if out := h.run(t, "helm", "test", "fleetwright", "--namespace", namespace, "--timeout", "1m"); !strings.Contains(out, "hub   Ready=True   Connected") {
+			t.Errorf("the output has no line of the member:\n%s", out)
+		}
+		if left := h.run(t, "kubectl", "get", "pod,serviceaccount,clusterrole,clusterrolebinding", "-n", namespace, "-o", "name"); strings.Contains(left, "fleetwright-check") {
+			t.Errorf("an object of helm test is left:\n%s", left)
+		}
+	})
+
+	app := &v1alpha1.AppService{}
+	app.Namespace, app.Name, app.Spec.Image = "default", "web", "web:1"
+	if err := h.Create(t.Context(), app); err != nil {
+		t.Fatal(err)
+	}
+	h.run(t, "kubectl", "wait", "appservice/web", "--for=condition=Ready", "--timeout=1m")
+	workload := &appsv1.Deployment{}
+	if err := h.Get(t.Context(), client.ObjectKeyFromObject(app), workload); err != nil || workload.Status.AvailableReplicas == 0 {
+		t.Fatalf("%d pods are available: %v", workload.Status.AvailableReplicas, err)
+	}
+	t.Run("helm uninstall keeps the AppService, the members' Secrets and the workload", func(t *testing.T) {
+		h.run(t, "helm", "uninstall", "fleetwright", "--namespace", namespace, "--wait", "--timeout", "1m")
+		h.run(t, "kubectl", "wait", "pod", "-n", namespace, "-l", "app.kubernetes.io/name=fleetwright", "--for=delete", "--timeout=1m")
+		time.Sleep(2 * time.Second) // a deletion would begin at once
+		kept := &appsv1.Deployment{}
+		if err := h.Get(t.Context(), client.ObjectKeyFromObject(app), kept); err != nil || kept.UID != workload.UID || kept.DeletionTimestamp != nil ||
+			kept.Generation != workload.Generation || kept.Status.AvailableReplicas != workload.Status.AvailableReplicas {
+			t.Errorf("the Deployment was changed: %+v, %v", kept, err)
+		}
+		secret := &corev1.Secret{}
+		if err := errors.Join(h.Get(t.Context(), client.ObjectKeyFromObject(app), app), h.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "hub"}, secret)); err != nil {
+			t.Error(err)
+		}
+	})
+}
