@@ -356,8 +356,8 @@ func TestValues_for_other_objects(t *testing.T) {
 	t.Run("ports of API servers", func(t *testing.T) {
 		before, after := find(t, renderSmall(t, ""), "NetworkPolicy"), find(t, renderSmall(t, "networkPolicy.apiServerPorts={7443}"), "NetworkPolicy")
 		egress, _, _ := unstructured.NestedSlice(before.Object, "spec", "egress")
-		want := append(egress[:len(egress)-1], map[string]any{"ports": []any{map[string]any{"port": float64(7443), "protocol": "TCP"}}})
-		if err := unstructured.SetNestedSlice(before.Object, want, "spec", "egress"); err != nil {
+		egress[len(egress)-1] = map[string]any{"ports": []any{map[string]any{"port": float64(7443), "protocol": "TCP"}}}
+		if err := unstructured.SetNestedSlice(before.Object, egress, "spec", "egress"); err != nil {
 			t.Fatal(err)
 		}
 		if diff := cmp.Diff(before.Object, after.Object); diff != "" {
@@ -384,7 +384,7 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		"image.tga=v1":                       "additional properties 'tga' not allowed",
 		"image.digest=v1":                    "at '/image/digest'",
 		"image.pullPolicy=Sometimes":         "at '/image/pullPolicy': value must be one of",
-		"flags.log-levle=debug":              "additional properties 'log-levle' not allowed",
+		"flags.log-levels=debug":             "additional properties 'log-levels' not allowed",
 		"flags.secret-namespace=other":       "additional properties 'secret-namespace' not allowed",
 		"flags.slice-threshold=5000":         "at '/flags/slice-threshold'",
 		"propagation.namespaces=shop":        "at '/propagation/namespaces': got string, want array",
@@ -419,10 +419,7 @@ func TestReadmeListsEveryValue(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var got []string
-			for _, row := range regexp.MustCompile("(?m)^\\| `[^|]*\\|.*\\|$").FindAllString(string(content), -1) {
-				got = append(got, row)
-			}
+			got := regexp.MustCompile("(?m)^\\| `[^|]*\\|.*\\|$").FindAllString(string(content), -1)
 			if diff := cmp.Diff(documentValues(t, filepath.Join(chart, "values.yaml")), got); diff != "" {
 				t.Errorf("(-values.yaml +README.md):\n%s", diff)
 			}

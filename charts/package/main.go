@@ -104,7 +104,7 @@ func setVersion(content []byte, version string) ([]byte, error) {
 		{"\nappVersion: v0.0.0\n", "\nappVersion: " + version + "\n"},
 	} {
 		if strings.Count(text, line.before) != 1 {
-			return nil, fmt.Errorf("Chart.yaml must have one line %q", strings.TrimSpace(line.before))
+			return nil, fmt.Errorf("want one line %q in Chart.yaml", strings.TrimSpace(line.before))
 		}
 		text = strings.Replace(text, line.before, line.after, 1)
 	}

@@ -91,6 +91,20 @@ func (h *hub) run(t *testing.T, tool string, args ...string) string {
 	return output
 }
 
+// logState prints the pods of the operator and what happened to them, if the test has failed.
+func (h *hub) logState(t *testing.T) {
+	t.Helper()
+	if !t.Failed() {
+		return
+	}
+	for _, args := range [][]string{{"get", "pods", "-A", "-o", "wide"}, {"get", "events", "-n", environment.SecretNamespace}, {"logs", "-n", environment.SecretNamespace, "deployment/fleetwright", "--tail=20"}} {
+		command := exec.Command(filepath.Join(root, "bin", "kubectl"), args...) // the context of t has ended
+		command.Env = h.env
+		out, _ := command.CombinedOutput()
+		t.Logf("kubectl %s\n%s", strings.Join(args, " "), out)
+	}
+}
+
 // join makes the hub a member of itself, with the chart for members and the commands of docs/install.md.
 func (h *hub) join(t *testing.T) {
 	t.Helper()
@@ -110,11 +124,12 @@ func (h *hub) join(t *testing.T) {
 func TestChart(t *testing.T) {
 	const namespace = environment.SecretNamespace
 	h := newHub(t)
+	t.Cleanup(func() { h.logState(t) })
 	h.run(t, "kubectl", "apply", "-f", root+"/config/default/namespace.yaml") // enforces the restricted Pod Security Standard
 	h.run(t, "helm", "install", "fleetwright", root+"/charts/fleetwright", "--namespace", namespace, "--wait", "--timeout", "2m")
 
 	t.Run("helm test fails without a member, and says why", func(t *testing.T) {
-		if out, messages, err := h.try(t, "helm", "test", "fleetwright", "--namespace", namespace, "--timeout", "1m"); err == nil || !strings.Contains(out, "the hub has no members: add a cluster with kubectl appsvc join") {
+		if out, messages, err := h.try(t, "helm", "test", "fleetwright", "--namespace", namespace, "--timeout", "1m"); err == nil || !strings.Contains(messages, "the hub has no members: add a cluster with kubectl appsvc join") {
 			t.Errorf("%v\n%s%s", err, out, messages)
 		}
 	})
@@ -122,8 +137,9 @@ func TestChart(t *testing.T) {
 	h.run(t, "kubectl", "wait", "membercluster/hub", "--for=create", "--timeout=1m")
 	h.run(t, "kubectl", "wait", "membercluster/hub", "--for=condition=Ready", "--timeout=1m")
 	t.Run("helm test succeeds with a member, and deletes its objects", func(t *testing.T) {
-		if out := h.run(t, "helm", "test", "fleetwright", "--namespace", namespace, "--timeout", "1m"); !strings.Contains(out, "hub   Ready=True   Connected") {
-			t.Errorf("the output has no line of the member:\n%s", out)
+		out, messages, err := h.try(t, "helm", "test", "fleetwright", "--namespace", namespace, "--timeout", "1m")
+		if err != nil || !strings.Contains(messages, "hub   Ready=True   Connected") {
+			t.Errorf("%v\n%s%s", err, out, messages)
 		}
 		if left := h.run(t, "kubectl", "get", "pod,serviceaccount,clusterrole,clusterrolebinding", "-n", namespace, "-o", "name"); strings.Contains(left, "fleetwright-check") {
 			t.Errorf("an object of helm test is left:\n%s", left)
