@@ -73,7 +73,7 @@ chart: ## write dist/: the Helm charts for VERSION=v0.1.0
 
 ## Change
 
-.PHONY: generate page fmt
+.PHONY: generate page docs fmt
 generate: ## generate deep copies, apply configurations, CRDs, the role, docs/api.md, docs/cli.md and parts of the charts
 	$(call need,controller-gen crd-ref-docs)
 	@rm -rf config/crd/bases/*.yaml api/v1alpha1/applyconfiguration; mkdir -p docs
@@ -84,12 +84,15 @@ generate: ## generate deep copies, apply configurations, CRDs, the role, docs/ap
 	@tools/terse.sh config/crd/bases/*.yaml
 	$(BIN)/controller-gen rbac:roleName=fleetwright $(MARKED) output:rbac:dir=config/rbac
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
-	@sed -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop the rules of items, and join wrapped lines
+	@sed -e '/^_Underlying type:_ _\[struct{/d' -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop links to types without a name and the rules of items, and join wrapped lines
 	go run ./cmd/kubectl-appsvc/reference >docs/cli.md.new && mv docs/cli.md.new docs/cli.md
 	@tools/charts.sh
 
 page: ## build the page of kubectl appsvc ui, whose built files are committed; needs Node.js
 	@tools/page.sh build
+
+docs: ## build the documentation site from docs/: dist/docs/index.html
+	cd tools/site && go run . -version '$(VERSION)'
 
 fmt: ## format the Go sources
 	$(call need,golangci-lint)
@@ -97,8 +100,8 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated verify-page verify-workflows manifests-check lint vet tidy vulnerabilities test test-release test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
-verify: verify-generated verify-page verify-workflows manifests-check tidy vet lint vulnerabilities test-release ## run all checks that need no cluster
+.PHONY: verify verify-docs verify-generated verify-page verify-workflows manifests-check lint vet tidy vulnerabilities test test-release test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
+verify: verify-generated verify-page verify-docs verify-workflows manifests-check tidy vet lint vulnerabilities test-release ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
 	$(call need,controller-gen crd-ref-docs)
@@ -106,6 +109,9 @@ verify-generated: ## check that the generated files are up to date
 
 verify-page: ## check that the built files of the page are up to date; skipped without Node.js, except in CI
 	@tools/page.sh verify || { [[ $$? == 3 && -z "$${CI:-}" ]] && echo 'verify-page is SKIPPED (see above)'; }
+
+verify-docs: ## check the links in all Markdown files, and in the built documentation site
+	cd tools/site && go test -count=1 ./... # the cache does not see files outside of the module
 
 verify-workflows: ## check the workflows of GitHub Actions
 	go tool -modfile=tools/release/go.mod actionlint

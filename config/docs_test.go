@@ -4,10 +4,8 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"io/fs"
 	"maps"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -57,45 +55,6 @@ func TestEveryReasonIsInTheOperationsGuide(t *testing.T) {
 			}
 		}
 	}
-}
-
-func TestEveryLinkOfTheDocumentationResolves(t *testing.T) {
-	target := regexp.MustCompile(`\]\(([^)\s]+)\)`)
-	err := filepath.WalkDir("..", func(path string, entry fs.DirEntry, err error) error {
-		switch {
-		case err != nil:
-			return err
-		case entry.IsDir() && (entry.Name() == ".git" || entry.Name() == "bin" || entry.Name() == "node_modules"):
-			return filepath.SkipDir
-		case filepath.Ext(path) != ".md" || path == "../docs/api.md": // generated, without relative links
-			return nil
-		}
-		content, err := os.ReadFile(path)
-		for _, match := range target.FindAllStringSubmatch(string(content), -1) {
-			if link := match[1]; !strings.Contains(link, "://") && !isValidLink(t, path, link) {
-				t.Errorf("%s: broken link %s", strings.TrimPrefix(path, "../"), link)
-			}
-		}
-		return err
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-}
-
-// isValidLink reports whether the file and the heading of a relative link exist.
-func isValidLink(t *testing.T, document, link string) bool {
-	t.Helper()
-	file, anchor, _ := strings.Cut(link, "#")
-	path := document
-	if file != "" {
-		path = filepath.Join(filepath.Dir(document), file)
-	}
-	if anchor == "" {
-		_, err := os.Stat(path)
-		return err == nil
-	}
-	return hasHeading(path, anchor)
 }
 
 // hasHeading reports whether a document has a heading with that anchor.

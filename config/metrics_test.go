@@ -14,7 +14,9 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -281,9 +283,17 @@ type monitor struct {
 	Spec              struct {
 		Selector  metav1.LabelSelector `json:"selector"`
 		Endpoints []struct {
-			Port              string `json:"port"`
-			Path              string `json:"path"`
-			Scheme            string `json:"scheme"`
+			Port            string `json:"port"`
+			Path            string `json:"path"`
+			Scheme          string `json:"scheme"`
+			BearerTokenFile string `json:"bearerTokenFile"`
+			TLSConfig       struct {
+				InsecureSkipVerify bool   `json:"insecureSkipVerify"`
+				ServerName         string `json:"serverName"`
+				CA                 struct {
+					Secret corev1.SecretKeySelector `json:"secret"`
+				} `json:"ca"`
+			} `json:"tlsConfig"`
 			Interval          string `json:"interval"`
 			HonorLabels       bool   `json:"honorLabels"`
 			MetricRelabelings []struct {
@@ -308,7 +318,37 @@ func TestServiceMonitor(t *testing.T) {
 	if len(m.Spec.Endpoints) != 1 || m.Spec.Endpoints[0].Port != service.Spec.Ports[0].Name {
 		t.Errorf("endpoints: %+v", m.Spec.Endpoints)
 	}
+	if e := m.Spec.Endpoints[0]; e.Scheme != "https" || e.BearerTokenFile == "" || !e.TLSConfig.InsecureSkipVerify {
+		t.Errorf("the operator serves metrics by HTTPS with its own certificate, to clients with a token: %+v", e)
+	}
 	if !m.Spec.Endpoints[0].HonorLabels {
 		t.Error("the label `namespace` of an AppService's metrics would be exported_namespace")
+	}
+}
+
+// The example in docs/metrics.md must build, and its names must match.
+func TestMetricsCertificate(t *testing.T) {
+	objects := buildExample(t, "../docs/metrics.md")
+	pod := findOne[appsv1.Deployment](t, objects, "Deployment").Spec.Template.Spec
+	service := findOne[corev1.Service](t, objects, "Service")
+	tls := findOne[monitor](t, objects, "ServiceMonitor").Spec.Endpoints[0].TLSConfig
+	mounts, volumes := pod.Containers[0].VolumeMounts, pod.Volumes
+	if len(mounts) != 1 || len(volumes) != 1 || mounts[0].Name != volumes[0].Name {
+		t.Fatalf("mounts %+v of volumes %+v", mounts, volumes)
+	}
+	if !slices.Contains(pod.Containers[0].Args, "--metrics-cert-path="+mounts[0].MountPath) {
+		t.Errorf("the operator has the arguments %v, and the certificate is at %s", pod.Containers[0].Args, mounts[0].MountPath)
+	}
+	if tls.InsecureSkipVerify || tls.ServerName != service.Name+"."+service.Namespace+".svc" || tls.CA.Secret.Name != volumes[0].Secret.SecretName {
+		t.Errorf("Prometheus verifies the certificate with %+v", tls)
+	}
+}
+
+func TestMetricsReaderMayOnlyReadMetrics(t *testing.T) {
+	path := findOne[monitor](t, buildKustomization(t, "prometheus"), "ServiceMonitor").Spec.Endpoints[0].Path
+	role := findOne[rbacv1.ClusterRole](t, buildKustomization(t, "rbac"), "ClusterRole", "fleetwright-metrics-reader")
+	want := []rbacv1.PolicyRule{{NonResourceURLs: []string{path}, Verbs: []string{"get"}}}
+	if diff := cmp.Diff(want, role.Rules); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }

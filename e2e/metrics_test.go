@@ -3,11 +3,20 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -15,9 +24,15 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
@@ -114,4 +129,127 @@ func seriesValue(family *dto.MetricFamily, label, value string) (float64, error)
 		}
 	}
 	return 0, fmt.Errorf("%s has no series with %s=%q", family.GetName(), label, value)
+}
+
+// TestMetricsAreProtected tests the metrics server with its default flags, on a third replica, which
+// does not lead. The other replicas serve metrics by HTTP.
+func TestMetricsAreProtected(t *testing.T) {
+	f := testFleet(t)
+	address := f.startProtectedReplica(t)
+	reader, stranger := f.accountToken(t, "metrics-reader"), f.accountToken(t, "stranger")
+	f.grantMetrics(t, "metrics-reader")
+	for _, test := range []struct {
+		name, scheme, token string
+		want                int
+	}{
+		{"refused by HTTP", "http", reader, http.StatusBadRequest},
+		{"refused without a token", "https", "", http.StatusUnauthorized},
+		{"refused without the permission", "https", stranger, http.StatusForbidden},
+		{"served with the permission", "https", reader, http.StatusOK},
+	} {
+		t.Run("are "+test.name, func(t *testing.T) {
+			f.Eventually(t, "a response with code "+strconv.Itoa(test.want), func(ctx context.Context) error {
+				code, body, err := scrape(ctx, test.scheme+"://"+address+"/metrics", test.token)
+				if err != nil {
+					return err
+				}
+				if hasMetrics := bytes.Contains(body, []byte("leader_election_master_status")); code != test.want || hasMetrics != (code == http.StatusOK) {
+					return fmt.Errorf("the code is %d, and the response has metrics: %v", code, hasMetrics)
+				}
+				return nil
+			})
+		})
+	}
+}
+
+// startProtectedReplica starts one more replica of the operator until the end of the test, and
+// returns the address of its metrics server.
+func (f *fleet) startProtectedReplica(t *testing.T) string {
+	t.Helper()
+	kubeconfig, err := environment.RequestAccountKubeconfig(t.Context(), f.Hub.Kubeconfig(), environment.OperatorAccount)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	file := filepath.Join(dir, "kubeconfig")
+	if err := os.WriteFile(file, kubeconfig, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ports, err := kwok.FreePorts(dir, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(ports[0]))
+	replica := exec.Command(filepath.Join(*binFlag, "fleetwright"), "--kubeconfig="+file, "--allow-loopback-members",
+		"--metrics-bind-address="+address, "--health-probe-bind-address=0")
+	var log bytes.Buffer
+	replica.Stdout, replica.Stderr = &log, &log
+	if err := replica.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = replica.Process.Signal(syscall.SIGTERM)
+		if err := replica.Wait(); err != nil || t.Failed() {
+			t.Errorf("the replica exits with: %v; its log:\n%s", err, log.String())
+		}
+	})
+	return address
+}
+
+// accountToken creates a ServiceAccount on the hub and returns a token of it.
+func (f *fleet) accountToken(t *testing.T, name string) string {
+	t.Helper()
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: environment.SecretNamespace, Name: name}}
+	if err := f.Hub.Client.Create(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Hub.Client.Delete(context.Background(), account) })
+	request := &authenticationv1.TokenRequest{}
+	if err := f.Hub.Client.SubResource("token").Create(t.Context(), account, request); err != nil {
+		t.Fatal(err)
+	}
+	return request.Status.Token
+}
+
+// grantMetrics binds a ServiceAccount of the hub to the shipped ClusterRole for those who read
+// metrics.
+func (f *fleet) grantMetrics(t *testing.T, account string) {
+	t.Helper()
+	if err := environment.ApplyFile(t.Context(), f.Hub.Client, filepath.Join(config, "rbac", "metrics_reader.yaml")); err != nil {
+		t.Fatal(err)
+	}
+	binding := &rbacv1.ClusterRoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: account},
+		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: environment.SecretNamespace, Name: account}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "fleetwright-metrics-reader"},
+	}
+	if err := f.Hub.Client.Create(t.Context(), binding); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Hub.Client.Delete(context.Background(), binding) })
+}
+
+// scrape returns the code and the body of a response. An HTTPS server may reset the connection of an
+// HTTP client after its response, which is Bad Request.
+func scrape(ctx context.Context, url, token string) (int, []byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, nil, err
+	}
+	if token != "" {
+		request.Header.Set("Authorization", "Bearer "+token)
+	}
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}
+	response, err := (&http.Client{Transport: transport}).Do(request)
+	if errors.Is(err, syscall.ECONNRESET) {
+		return http.StatusBadRequest, nil, nil
+	} else if err != nil {
+		return 0, nil, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if errors.Is(err, syscall.ECONNRESET) {
+		err = nil
+	}
+	return response.StatusCode, body, err
 }

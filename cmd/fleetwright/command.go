@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -42,7 +43,7 @@ type options struct {
 	sliceThreshold          int
 	propagateFrom           string
 	propagated              sources.Namespaces
-	metricsAddress          string
+	metrics                 metricsServer
 	probeAddress            string
 	leaderElect             bool
 	leaderElectionNamespace string
@@ -111,7 +112,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.IntVar(&o.sliceThreshold, "slice-threshold", appslice.DefaultThreshold, "`number` of entries of one AppService above which they move from its status to AppServiceSlices")
 	f.DurationVar(&o.secretGrace, "secret-grace", clusters.DefaultSecretGrace, "how long a MemberCluster is kept without its Secret; a MemberCluster with settings of an administrator is kept permanently")
 	f.StringVar(&o.propagateFrom, "propagate-from", "", "`namespaces` on the hub whose labelled ConfigMaps and Secrets may travel with AppServices (spec.configuration), separated by commas, or * for all; empty disables it. The permissions are in config/propagation")
-	f.StringVar(&o.metricsAddress, "metrics-bind-address", ":8080", "`address` of the metrics server; 0 disables it")
+	o.metrics.addFlags(f)
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 disables them")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "use leader election, so that only one of several replicas is active")
 	f.StringVar(&o.leaderElectionNamespace, "leader-election-namespace", "", "`namespace` of the Lease for leader election; defaults to the namespace of the Secrets")
@@ -146,7 +147,7 @@ func (o *options) check() error {
 	case o.sliceThreshold < 1 || o.sliceThreshold > maxSliceThreshold:
 		return fmt.Errorf("--slice-threshold %d: want 1 to %d, because more entries may not fit into one object of the hub", o.sliceThreshold, maxSliceThreshold)
 	}
-	if err := o.traces.check(); err != nil {
+	if err := cmp.Or(o.traces.check(), o.metrics.check()); err != nil {
 		return err
 	}
 	var err error

@@ -25,7 +25,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -58,6 +57,7 @@ func run(ctx context.Context, o *options) error {
 		return err
 	}
 	hubOptions, members := o.managerOptions(types), o.memberOptions(types)
+	hubOptions.Metrics = o.metrics.options(hub)
 	fenced, err := o.newFencedConfigs(hub, &hubOptions, &members)
 	if err != nil {
 		return err
@@ -225,7 +225,6 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	return manager.Options{
 		Scheme:                        types,
 		Cache:                         cache.Options{ByObject: cached},
-		Metrics:                       metricsserver.Options{BindAddress: o.metricsAddress},
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "fleetwright",

@@ -211,8 +211,9 @@ func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
 	}
 	health := listener.Addr().String()
 	_ = listener.Close()
-	return replica{health: health, process: fleetwright(t, append(flags, "--kubeconfig", kubeconfig, "--allow-loopback-members",
-		"--health-probe-bind-address", health, "--metrics-bind-address", "0")...)}
+	return replica{health: health, process: fleetwright(t, append([]string{
+		"--kubeconfig", kubeconfig, "--allow-loopback-members", "--health-probe-bind-address", health, "--metrics-bind-address", "0",
+	}, flags...)...)}
 }
 
 // waitUntilReady waits until the replica reports that it is ready.

@@ -50,6 +50,12 @@ func (o *operator) start() error {
 		"--kubeconfig=" + hub, "--allow-loopback-members", "--leader-elect=false",
 		"--metrics-bind-address=" + o.metrics, "--health-probe-bind-address=" + address(ports[1]),
 	}, o.fleet.flags...)
+	// An older operator, which -base compares with, always serves metrics by HTTP.
+	if help, err := exec.Command(o.program, "--help").Output(); err != nil {
+		return fmt.Errorf("read the flags of %s: %w", o.program, err)
+	} else if bytes.Contains(help, []byte("--metrics-secure")) {
+		args = append(args, "--metrics-secure=false")
+	}
 	if o.fleet.propagates {
 		args = append(args, "--propagate-from="+namespace)
 	}

@@ -70,6 +70,7 @@ func (e *Environment) adapt(deployment *unstructured.Unstructured, replicas int,
 		return err
 	}
 	container["image"], container["imagePullPolicy"] = e.Image, "Never" // It is on the node.
+	all = append(all, "--metrics-secure=false")                         // The API server's proxy sends no token.
 	return errors.Join(
 		unstructured.SetNestedStringSlice(container, append(all, args...), "args"),
 		unstructured.SetNestedSlice(deployment.Object, containers, "spec", "template", "spec", "containers"),

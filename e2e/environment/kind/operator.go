@@ -234,7 +234,7 @@ func (r *replica) Signal(ctx context.Context, signal syscall.Signal) error {
 }
 
 // metricsPort is the port metrics of the shipped Deployment.
-const metricsPort = "8080"
+const metricsPort = "8443"
 
 // Metrics is part of [environment.Replica].
 func (r *replica) Metrics(ctx context.Context) ([]byte, error) {

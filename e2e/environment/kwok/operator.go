@@ -76,6 +76,7 @@ func (e *Environment) startReplica(ctx context.Context, replica int, kubeconfig 
 		"--kubeconfig=" + hub,
 		"--allow-loopback-members",
 		metricsFlag + address(0),
+		"--metrics-secure=false", // the address is of this machine only
 		"--health-probe-bind-address=" + address(1),
 	}, args...)
 	exited, err := e.launch(file, args)
