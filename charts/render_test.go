@@ -164,6 +164,25 @@ func TestChartsRenderTheObjectsOfConfig(t *testing.T) {
 	}
 }
 
+// The values do what the kustomization of docs/metrics.md does.
+func TestChartGivesMetricsACertificate(t *testing.T) {
+	objects := render(t, "fleetwright", namespace, set([]string{"metrics.serviceMonitor=true,metrics.certificateSecret=web-tls"})...)
+	deployment, monitor := find(t, objects, "Deployment"), find(t, objects, "ServiceMonitor")
+	container := containerOf(t, deployment)
+	pod := deployment.Object["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)
+	endpoint := monitor.Object["spec"].(map[string]any)["endpoints"].([]any)[0].(map[string]any)
+	got := map[string]any{"args": container["args"], "mounts": container["volumeMounts"], "volumes": pod["volumes"], "tls": endpoint["tlsConfig"]}
+	want := map[string]any{
+		"args":    []any{"--secret-namespace=$(POD_NAMESPACE)", "--metrics-cert-path=/etc/metrics-certificate"},
+		"mounts":  []any{map[string]any{"name": "metrics-certificate", "mountPath": "/etc/metrics-certificate", "readOnly": true}},
+		"volumes": []any{map[string]any{"name": "metrics-certificate", "secret": map[string]any{"secretName": "web-tls"}}},
+		"tls":     map[string]any{"serverName": "fleetwright-metrics." + namespace + ".svc", "ca": map[string]any{"secret": map[string]any{"name": "web-tls", "key": "ca.crt"}}},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // set returns the flags of helm that set values.
 func set(values []string) []string {
 	var flags []string

@@ -7,37 +7,45 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/*
-fleetwright.objects prints the objects of a file in generated/, which is a copy of a file in config/. They
-get the labels of the chart, and namespaced objects and ServiceAccounts in bindings get the namespace
-of the release.
+fleetwright.object prints an object of config/. It gets the labels of the chart, and a namespaced object
+and the ServiceAccounts of a binding get the namespace of the release.
 
   root         the root context
-  file         the path of the file
+  object       the object, which is changed
   annotations  more annotations, or nothing
   labels       more labels, or nothing
-  namespace    the namespace of the objects, or nothing for that of the release
-  without      a kind of which no object is printed, or nothing
+  namespace    the namespace of the object, or nothing for that of the release
+*/}}
+{{- define "fleetwright.object" -}}
+{{- $labels := merge (dict) (.object.metadata.labels | default dict) (.labels | default dict) (include "fleetwright.labels" .root | fromYaml) }}
+{{- $_ := set .object.metadata "labels" $labels }}
+{{- if .annotations }}
+{{- $_ := set .object.metadata "annotations" (merge (dict) .annotations (.object.metadata.annotations | default dict)) }}
+{{- end }}
+{{- if or .object.metadata.namespace .namespace }}
+{{- $_ := set .object.metadata "namespace" (.namespace | default .root.Release.Namespace) }}
+{{- end }}
+{{- range $subject := .object.subjects }}
+{{- $_ := set $subject "namespace" $.root.Release.Namespace }}
+{{- end }}
+---
+{{ toYaml .object }}
+{{ end }}
+
+{{/*
+fleetwright.objects prints the objects of a file in generated/, which is a copy of a file in config/, with
+the arguments of fleetwright.object and these:
+
+  file     the path of the file
+  without  a kind of which no object is printed, or nothing
 */}}
 {{- define "fleetwright.objects" -}}
-{{- $root := .root }}
-{{- $labels := merge (dict) (.labels | default dict) (include "fleetwright.labels" $root | fromYaml) }}
-{{- $text := $root.Files.Get .file | required (printf "%s is missing: run make generate" .file) }}
+{{- $text := .root.Files.Get .file | required (printf "%s is missing: run make generate" .file) }}
 {{- range $document := splitList "\n---\n" (printf "\n%s" $text) }}
 {{- $object := fromYaml $document }}
 {{- if hasKey $object "Error" }}{{ fail (printf "%s: %s" $.file $object.Error) }}{{ end }}
 {{- if and $object.kind (ne $object.kind ($.without | default "")) }}
-{{- $_ := set $object.metadata "labels" (merge (dict) ($object.metadata.labels | default dict) $labels) }}
-{{- if $.annotations }}
-{{- $_ := set $object.metadata "annotations" (merge (dict) $.annotations ($object.metadata.annotations | default dict)) }}
+{{- include "fleetwright.object" (merge (dict "object" $object) $) }}
 {{- end }}
-{{- if or $object.metadata.namespace $.namespace }}
-{{- $_ := set $object.metadata "namespace" ($.namespace | default $root.Release.Namespace) }}
-{{- end }}
-{{- range $subject := $object.subjects }}
-{{- $_ := set $subject "namespace" $root.Release.Namespace }}
-{{- end }}
----
-{{ toYaml $object }}
-{{ end }}
 {{- end }}
 {{- end }}
