@@ -1,6 +1,6 @@
-# `make help` lists the targets. A target builds the tools that it needs from tools/go.mod on first
-# use. Only Go, git and, for `make test`, a C compiler must be installed; and Node.js to change the
-# page of `kubectl appsvc ui`.
+# `make help` lists the targets. A target downloads or builds the tools that it needs on first use;
+# tools/go.mod pins their versions, and tools/install.sh has the details. Only Go, git and, for
+# `make test`, a C compiler must be installed; and Node.js to change the page of `kubectl appsvc ui`.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 export GOFLAGS ?= -buildvcs=false
@@ -79,8 +79,8 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated verify-page manifests-check lint vet tidy vulnerabilities test test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
-verify: verify-generated verify-page manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
+.PHONY: verify verify-generated verify-page verify-checksums checksums manifests-check lint vet tidy vulnerabilities test test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
+verify: verify-generated verify-page verify-checksums manifests-check tidy vet lint vulnerabilities ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
 	$(call need,controller-gen crd-ref-docs)
@@ -89,6 +89,12 @@ verify-generated: ## check that the generated files are up to date
 verify-page: ## check that the built files of the page are up to date; skipped without Node.js, except in CI
 	@tools/page.sh verify || { [[ $$? == 3 && -z "$${CI:-}" ]] && echo 'verify-page is SKIPPED (see above)'; }
 
+verify-checksums: ## check that tools/checksums.txt is for the versions in tools/go.mod
+	go run ./internal/download verify
+
+checksums: ## write tools/checksums.txt again, from the published checksums of these versions; needs the internet
+	go run ./internal/download update
+
 manifests-check: ## check that an API server accepts all of config/
 	$(call need,etcd kube-apiserver kubectl)
 	KUBEBUILDER_ASSETS=$(BIN) go test ./config
@@ -96,8 +102,10 @@ manifests-check: ## check that an API server accepts all of config/
 tidy: ## check that go.mod and go.sum of every module are tidy
 	@for module in . tools tools/lint tools/skew tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
-vet: ## run go vet
+vet: ## run go vet, also for the other systems that the project supports
 	go vet ./...
+	GOOS=darwin go vet ./...
+	GOOS=windows go vet ./cmd/kubectl-appsvc/...
 
 lint: ## run golangci-lint; `make fmt` fixes formatting
 	$(call need,golangci-lint)
@@ -192,9 +200,9 @@ kind-demo-down: ## remove the demo on kind
 ## Tools
 
 .PHONY: tools clean
-tools: ## build all tools
+tools: ## install all tools in bin/
 	$(call need,)
 
 clean: ## delete bin/
 	rm -rf $(BIN)
-	@echo "The built tools stay in $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/tools for other clones. You may delete them."
+	@echo "The tools stay in $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/tools for other clones. You may delete them."
