@@ -1,6 +1,6 @@
-# `make help` lists the targets. A target builds the tools that it needs from tools/go.mod on first
-# use. Only Go, git and, for `make test`, a C compiler must be installed; and Node.js to change the
-# page of `kubectl appsvc ui`.
+# `make help` lists the targets. A target downloads or builds the tools that it needs on first use;
+# tools/go.mod pins their versions, and tools/install.sh has the details. Only Go, git and, for
+# `make test`, a C compiler must be installed; and Node.js to change the page of `kubectl appsvc ui`.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 export GOFLAGS ?= -buildvcs=false
@@ -100,8 +100,8 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-docs verify-generated verify-page verify-workflows manifests-check lint vet tidy vulnerabilities test test-release test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
-verify: verify-generated verify-page verify-docs verify-workflows manifests-check tidy vet lint vulnerabilities test-release ## run all checks that need no cluster
+.PHONY: verify verify-docs verify-generated verify-page verify-workflows verify-checksums checksums manifests-check lint vet tidy vulnerabilities test test-release test-skew test-ui e2e e2e-kind test-kind crash soak clock bench bench-compare bench-members record-release
+verify: verify-generated verify-page verify-docs verify-workflows verify-checksums manifests-check tidy vet lint vulnerabilities test-release ## run all checks that need no cluster
 
 verify-generated: ## check that the generated files are up to date
 	$(call need,controller-gen crd-ref-docs)
@@ -116,6 +116,12 @@ verify-docs: ## check the links in all Markdown files, and in the built document
 verify-workflows: ## check the workflows of GitHub Actions
 	go tool -modfile=tools/release/go.mod actionlint
 
+verify-checksums: ## check that tools/checksums.txt is for the versions in tools/go.mod
+	go run ./internal/download verify
+
+checksums: ## write tools/checksums.txt again, from the published checksums of these versions; needs the internet
+	go run ./internal/download update
+
 manifests-check: ## check that an API server accepts all of config/, and that the charts render and install the same
 	$(call need,etcd kube-apiserver kubectl helm)
 	KUBEBUILDER_ASSETS=$(BIN) go test ./config ./charts/...
@@ -123,8 +129,10 @@ manifests-check: ## check that an API server accepts all of config/, and that th
 tidy: ## check that go.mod and go.sum of every module are tidy
 	@git ls-files go.mod '*/go.mod' | xargs dirname | while read -r module; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
-vet: ## run go vet
+vet: ## run go vet, also for the other systems that the project supports
 	go vet ./...
+	GOOS=darwin go vet ./...
+	GOOS=windows go vet ./cmd/kubectl-appsvc/...
 
 lint: ## run golangci-lint; `make fmt` fixes formatting
 	$(call need,golangci-lint)
@@ -224,9 +232,9 @@ kind-demo-down: ## remove the demo on kind
 ## Tools
 
 .PHONY: tools clean
-tools: ## build all tools
+tools: ## install all tools in bin/
 	$(call need,)
 
 clean: ## delete bin/
 	rm -rf $(BIN)
-	@echo "The built tools stay in $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/tools for other clones. You may delete them."
+	@echo "The tools stay in $${XDG_CACHE_HOME:-$$HOME/.cache}/fleetwright/tools for other clones. You may delete them."

@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 pidfile=/run/fleetwright-dockerd.pid
 log=${TMPDIR:-/tmp}/fleetwright-dockerd.log
 # Without this wrapper, no privileged container starts if the engine lacks a capability.
-wrapper=$(realpath "$here/../e2e/kind/host/runc-held-caps")
+wrapper=$(cd "$here/../e2e/kind/host" && pwd)/runc-held-caps
 engine= # PID of the engine that this script started, if any.
 
 say() { printf 'docker: %s\n' "$*" >&2; }
@@ -38,6 +38,7 @@ up() {
   if [[ -z ${CI:-} && -z ${START_DOCKER:-} ]]; then
     without "no engine responds: start one, or run as root with START_DOCKER=1 to install and start one"
   fi
+  [[ $(uname) == Linux ]] || without "no engine responds: start one, such as Docker Desktop"
   [[ $EUID == 0 ]] || without "no engine responds: run as root to install and start one"
   if ! command -v dockerd >/dev/null || ! command -v iptables >/dev/null; then
     command -v apt-get >/dev/null || without "no engine responds, and apt-get is missing: install a Docker engine"

@@ -15,7 +15,7 @@ say() { printf 'page: %s\n' "$*" >&2; }
 require_node() {
   local have
   have=$(node --version 2>/dev/null) && command -v npm >/dev/null || { say "Node.js is missing: install Node.js 20.19 or newer, with npm"; exit 3; }
-  [[ $(printf '%s\n' v20.19 "$have" | sort -V | head -1) == v20.19 ]] || { say "Node.js $have is too old: install 20.19 or newer"; exit 3; }
+  node -e 'const [major, minor] = process.versions.node.split("."); process.exit(major > 20 || (major == 20 && minor >= 19) ? 0 : 1)' || { say "Node.js $have is too old: install 20.19 or newer"; exit 3; }
 }
 
 # install leaves node_modules alone if it is that of the lock file.

@@ -21,12 +21,12 @@ docker version >/dev/null 2>&1 || { log "no Docker engine responds: start one, o
 work=$(mktemp -d); trap 'rm -rf "$work"' EXIT
 (cd "$here/helpers" && CGO_ENABLED=0 GOFLAGS=-buildvcs=false GOARCH=$(docker version --format '{{.Server.Arch}}') GOOS=linux \
   go build -trimpath -ldflags "-s -w" -o "$work/root/hello" ./hello)
-digest=$(sha256sum <"$work/root/hello" | cut -d' ' -f1)
+digest=$(git hash-object "$work/root/hello")
 # hello IMAGE USER creates the image. The link replaces `sleep`, which samples run.
 hello() {
   [[ $(docker image inspect --format '{{.Config.Labels.digest}}' "$1" 2>/dev/null) != "$digest" ]] || return 0
   log "image $1"
-  tar -C "$work/root" --owner=0 --group=0 -c . | docker import --change "USER $2" --change 'ENV PATH=/bin' --change 'ENTRYPOINT ["/hello"]' \
+  tar -C "$work/root" -c . | docker import --change "USER $2" --change 'ENV PATH=/bin' --change 'ENTRYPOINT ["/hello"]' \
     --change "LABEL digest=$digest" - "$1" >/dev/null
 }
 mkdir "$work/root/bin"; ln -s ../hello "$work/root/bin/sleep"

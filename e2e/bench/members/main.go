@@ -40,6 +40,7 @@ import (
 	"github.com/go-logr/logr"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/fleetwright/fleetwright/e2e/bench/machine"
 	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 )
 
@@ -73,7 +74,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(env.CheckPrograms(), checkFiles(s), env.Lock()); err != nil {
+	if err := errors.Join(machine.EndWithParent(), env.CheckPrograms(), checkFiles(s), env.Lock()); err != nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, limit, fmt.Errorf("the benchmark took longer than %s", limit))
