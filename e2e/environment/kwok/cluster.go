@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,33 +83,52 @@ func (c *cluster) create(ctx context.Context) error {
 		return err
 	}
 	// Not with --wait, which returns no error when it fails.
-	if err := c.env.kwokctl(ctx, config, "create", "cluster", "--name", c.name, "--config", "-", "--kubeconfig", "", "--timeout", "60s"); err != nil {
+	if err := c.kwokctl(ctx, config, "create", "cluster", "--config", "-", "--kubeconfig", "", "--timeout", "60s"); err != nil {
+		return errors.Join(err, c.checkPorts())
+	}
+	if err := os.WriteFile(c.marker(), nil, 0o600); err != nil {
 		return err
 	}
 	return c.complete(ctx)
 }
 
+// completeMarker is a file in the directory of a cluster that has all of kwokctl's files. Start
+// can start it.
+const completeMarker = "complete"
+
+func (c *cluster) marker() string { return filepath.Join(c.dir, completeMarker) }
+
 // startTimeout is the longest time until a cluster is ready on a busy machine.
 const startTimeout = 2 * time.Minute
 
 // complete adds missing nodes and waits until the cluster is ready. The controller manager, the
-// scheduler and kwok exit when the API server does not respond for some ten seconds. Only complete
-// restarts them.
+// scheduler and kwok exit when the API server does not respond for some ten seconds, and the API
+// server when etcd does not. Only complete restarts them. It stops waiting when another program
+// listens on the port of a component.
 func (c *cluster) complete(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	scaled := false
 	return environment.Await(ctx, startTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
-		if err := c.checkAPIServer(ctx, client); err != nil {
-			return err
+		unavailable := c.checkAPIServer(ctx, client)
+		if unavailable != nil && c.hasServers() {
+			return unavailable
 		}
 		if err := c.startDead(ctx); err != nil {
+			if errors.Is(err, errPortTaken) {
+				cancel(err)
+			}
 			return err
 		}
+		if unavailable != nil {
+			return unavailable
+		}
 		if !scaled {
-			if err := c.env.kwokctl(ctx, nil, "scale", "node", "--name", c.name, "--replicas", nodes); err != nil {
+			if err := c.kwokctl(ctx, nil, "scale", "node", "--replicas", nodes); err != nil {
 				return err
 			}
 			scaled = true
@@ -123,6 +143,10 @@ func (c *cluster) startDead(ctx context.Context) error {
 	if err != nil || len(dead) == 0 {
 		return err
 	}
+	// A component that just exited may still be closing its port.
+	if err := environment.Await(ctx, 3*time.Second, "the ports of cluster "+c.name+" to be free", func(context.Context) error { return c.checkPorts() }); err != nil {
+		return err
+	}
 	for _, component := range dead {
 		// With this file, kwokctl would take any process of that ID, even a zombie, for the
 		// component.
@@ -130,7 +154,7 @@ func (c *cluster) startDead(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.env.kwokctl(ctx, nil, "start", "cluster", "--name", c.name, "--timeout", "30s")
+	return c.kwokctl(ctx, nil, "start", "cluster", "--timeout", "30s")
 }
 
 // Ready is part of [environment.Cluster].
@@ -194,6 +218,12 @@ func (c *cluster) dead() ([]string, error) {
 	return dead, nil
 }
 
+// hasServers reports whether etcd and the API server have processes.
+func (c *cluster) hasServers() bool {
+	dead, err := c.dead()
+	return err == nil && !slices.Contains(dead, "etcd") && !slices.Contains(dead, "kube-apiserver")
+}
+
 func isNodeReady(node corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -220,10 +250,11 @@ func (c *cluster) Start(ctx context.Context) error {
 }
 
 func (c *cluster) start(ctx context.Context) error {
-	if _, err := c.flatKubeconfig(); err != nil {
+	if _, err := os.Stat(c.marker()); err != nil {
 		return fmt.Errorf("the cluster was not created completely: %w", err)
 	}
-	if err := c.startDead(ctx); err != nil {
+	// A command of a killed process may still be running.
+	if err := endAll(ctx, c.kwokctlProgram(), syscall.SIGKILL); err != nil {
 		return err
 	}
 	return c.complete(ctx)
@@ -232,6 +263,10 @@ func (c *cluster) start(ctx context.Context) error {
 // Delete is part of [environment.Cluster].
 func (c *cluster) Delete(ctx context.Context) error {
 	if err := endAll(ctx, c.dir, syscall.SIGKILL); err != nil {
+		return fmt.Errorf("delete cluster %s: %w", c.name, err)
+	}
+	// The marker first: a cluster that lacks files is not complete.
+	if err := os.Remove(c.marker()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delete cluster %s: %w", c.name, err)
 	}
 	if err := os.RemoveAll(c.dir); err != nil {
