@@ -103,7 +103,7 @@ manifests-check: ## check that an API server accepts all of config/
 	KUBEBUILDER_ASSETS=$(BIN) go test ./config
 
 tidy: ## check that go.mod and go.sum of every module are tidy
-	@for module in . tools tools/lint tools/skew tools/image e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
+	@for module in . tools tools/lint tools/skew tools/image tools/recording e2e/kind/kube e2e/kind/coredns e2e/kind/crictl e2e/kind/helpers; do echo "go mod tidy -diff in $$module"; (cd $$module && go mod tidy -diff); done
 
 vet: ## run go vet
 	go vet ./...
@@ -180,7 +180,7 @@ bench-members: build ## measure the cost of a member, how fast members join, and
 
 ## Try it
 
-.PHONY: demo demo-down kind-demo kind-demo-down build-demo
+.PHONY: demo demo-down kind-demo kind-demo-down build-demo recording
 build-demo: build
 	go build -o $(BIN)/demo ./e2e/demo
 
@@ -200,6 +200,11 @@ kind-demo: build-demo ## start the demo on kind, with real pods; needs Docker
 
 kind-demo-down: ## remove the demo on kind
 	go run ./e2e/demo -environment kind down
+
+recording: build-demo ## record docs/images/demo.svg: a terminal with commands of another demo; some two minutes
+	$(call need,$(CLUSTER))
+	cd tools/recording && go test . && go build -o $(BIN)/recording .
+	$(BIN)/recording
 
 ## Tools
 

@@ -50,8 +50,8 @@ func (d *demo) stop(ctx context.Context, name string) error {
 	if err := step("stop cluster "+name, func() error { return cluster.Stop(ctx) }); err != nil {
 		return err
 	}
-	fmt.Printf("\nWithin a minute its cluster status becomes Unknown. The other clusters are not affected:\n\n  %s get appservices,memberclusters --watch-only\n", d.kubectl())
-	fmt.Printf("  %s get appservice web -o yaml\n  %s start %s\n", d.kubectl(), d.command, name)
+	fmt.Printf("\nWithin a minute its cluster status becomes Unknown. The other clusters are not affected:\n\n")
+	fmt.Printf("  %s status web --watch --kubeconfig %s\n  %s start %s\n", d.plugin(), d.kubeconfig(hubName), d.command, name)
 	return nil
 }
 
@@ -270,11 +270,6 @@ func (d *demo) members() ([]environment.Cluster, error) {
 
 func (d *demo) kubeconfig(cluster string) string {
 	return filepath.Join(d.dir, cluster+".kubeconfig")
-}
-
-// kubectl returns the command line of kubectl for the hub, from the root of the repository.
-func (d *demo) kubectl() string {
-	return fmt.Sprintf("%s --kubeconfig %s", filepath.Join(d.bin, "kubectl"), d.kubeconfig(hubName))
 }
 
 func names(clusters []environment.Cluster) []string {

@@ -156,6 +156,9 @@ func (d *demoProcess) testDown(t *testing.T) {
 	if len(entries) > 0 {
 		t.Errorf("want an empty directory, got %v", entries)
 	}
+	if _, err := os.Stat(filepath.Join(root, ".kube")); err == nil {
+		t.Error("kubectl has written .kube into the working directory")
+	}
 }
 
 // components are the programs of a cluster, sorted.
@@ -196,6 +199,9 @@ func (d *demoProcess) command(program string, args ...string) *exec.Cmd {
 		return strings.HasPrefix(v, "HOME=") || strings.HasPrefix(v, "XDG_")
 	})
 	cmd.Env = append(cmd.Env, "KUBECONFIG="+filepath.Join(d.dir, "hub.kubeconfig"))
+	if program != d.program {
+		cmd.Env = append(cmd.Env, "KUBECACHEDIR="+filepath.Join(d.dir, ".kube"))
+	}
 	return cmd
 }
 

@@ -60,25 +60,32 @@ func newDemo(environment, dir, bin, image string, members []string) (*demo, erro
 	if err != nil {
 		return nil, err
 	}
+	if dir != "" {
+		d.command += " -dir " + dir
+	}
 	return d, d.env.Lock()
 }
 
-// program returns the command of this program: its path in the working directory, or the command
-// that has built it in a temporary directory.
+// program returns the command line of this program: as the user called it, or the command that built
+// it in a temporary directory.
 func program() string {
-	const fromSource = "go run ./e2e/demo"
-	file, err := os.Executable()
-	if err != nil {
-		return fromSource
+	if filepath.Base(os.Args[0]) == os.Args[0] {
+		return os.Args[0] // found in PATH
 	}
 	dir, err := os.Getwd()
 	if err != nil {
-		return fromSource
+		return os.Args[0]
 	}
-	if relative, err := filepath.Rel(dir, file); err == nil && filepath.IsLocal(relative) {
-		return relative
+	called := os.Args[0]
+	if filepath.IsAbs(called) {
+		if called, err = filepath.Rel(dir, called); err != nil {
+			return os.Args[0]
+		}
 	}
-	return fromSource
+	if filepath.IsLocal(called) {
+		return called
+	}
+	return "go run ./e2e/demo"
 }
 
 // image loads the image of the sample onto the members' nodes, if pods are real.

@@ -213,9 +213,8 @@ func (d *demo) awaitDeletion(ctx context.Context, hub client.Client) error {
 // awaitSample waits until the sample is Ready or has an image that does not exist, and shows on how many clusters it is ready.
 func (d *demo) awaitSample(ctx context.Context, hub client.Client, timeout time.Duration) error {
 	start, shown := time.Now(), ""
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	return environment.Await(ctx, timeout, "AppService "+sampleKey.String()+" to be Ready", func(ctx context.Context) error {
+	var broken error
+	err := environment.Await(ctx, timeout, "AppService "+sampleKey.String()+" to be Ready", func(ctx context.Context) error {
 		app := &v1alpha1.AppService{}
 		if err := hub.Get(ctx, sampleKey, app); err != nil {
 			return err
@@ -228,12 +227,14 @@ func (d *demo) awaitSample(ctx context.Context, hub client.Client, timeout time.
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != app.Generation {
 			err := errors.New(conditions(app.Status.Conditions))
 			if isBroken(app) {
-				cancel(err)
+				broken = err
+				return nil
 			}
 			return err
 		}
 		return nil
 	})
+	return errors.Join(err, broken)
 }
 
 // awaitCluster waits until the sample is Ready on one cluster, and says what else it finds. The user
@@ -277,7 +278,7 @@ func (d *demo) explain(err error) error {
 
 // show prints the AppServices and MemberClusters with kubectl.
 func (d *demo) show(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "kubectl"), "get", "appservices,memberclusters", "--kubeconfig", d.kubeconfig(hubName))
+	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "kubectl"), "get", "appservices,memberclusters", "--kubeconfig", d.kubeconfig(hubName), "--cache-dir", filepath.Join(d.dir, ".kube"))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("kubectl get: %w", err)

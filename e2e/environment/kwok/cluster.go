@@ -110,18 +110,17 @@ func (c *cluster) complete(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	scaled := false
-	return environment.Await(ctx, startTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
+	var taken error
+	err = environment.Await(ctx, startTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
 		unavailable := c.checkAPIServer(ctx, client)
 		if unavailable != nil && c.hasServers() {
 			return unavailable
 		}
-		if err := c.startDead(ctx); err != nil {
-			if errors.Is(err, errPortTaken) {
-				cancel(err)
-			}
+		if err := c.startDead(ctx); errors.Is(err, errPortTaken) {
+			taken = err
+			return nil
+		} else if err != nil {
 			return err
 		}
 		if unavailable != nil {
@@ -135,6 +134,7 @@ func (c *cluster) complete(ctx context.Context) error {
 		}
 		return c.Ready(ctx)
 	})
+	return errors.Join(err, taken)
 }
 
 // startDead starts the components that have no process.
@@ -244,14 +244,14 @@ func (c *cluster) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.start(ctx); err != nil {
-		return fmt.Errorf("start cluster %s: %w%s", c.name, err, c.diagnosis())
+		return fmt.Errorf("start cluster %s: %w%s", c.name, err, c.diagnosis(err))
 	}
 	return nil
 }
 
 func (c *cluster) start(ctx context.Context) error {
 	if _, err := os.Stat(c.marker()); err != nil {
-		return fmt.Errorf("the cluster was not created completely: %w", err)
+		return errors.New("it was not created completely")
 	}
 	// A command of a killed process may still be running.
 	if err := endAll(ctx, c.kwokctlProgram(), syscall.SIGKILL); err != nil {
@@ -275,10 +275,11 @@ func (c *cluster) Delete(ctx context.Context) error {
 	return nil
 }
 
-// diagnosis returns the last log lines of the first dead component, which the others depend on.
-func (c *cluster) diagnosis() string {
+// diagnosis returns the last log lines of the first dead component, which the others depend on,
+// unless the error says enough.
+func (c *cluster) diagnosis(of error) string {
 	dead, err := c.dead()
-	if err != nil || len(dead) == 0 {
+	if err != nil || len(dead) == 0 || errors.Is(of, errPortTaken) {
 		return ""
 	}
 	log, err := os.ReadFile(filepath.Join(c.dir, "logs", dead[0]+".log"))

@@ -107,7 +107,7 @@ func (e *Environment) Create(ctx context.Context, name string) (environment.Clus
 		}
 		// Another program may take a port between the choice of the port and its use.
 		if attempt == createAttempts || !errors.Is(err, errPortTaken) {
-			return nil, fmt.Errorf("create cluster %s: %w%s", name, err, c.diagnosis())
+			return nil, fmt.Errorf("create cluster %s: %w%s", name, err, c.diagnosis(err))
 		}
 	}
 }
@@ -189,7 +189,8 @@ func (c *cluster) kwokctl(ctx context.Context, config []byte, args ...string) er
 	cmd.Args[0] = c.kwokctlProgram()
 	cmd.Stdin = bytes.NewReader(config)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KWOK_") })
-	cmd.Env = append(cmd.Env, "KWOK_WORKDIR="+e.dir, "PATH="+e.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	// kwokctl runs kubectl, which has a cache in the home directory.
+	cmd.Env = append(cmd.Env, "KWOK_WORKDIR="+e.dir, "HOME="+e.dir, "PATH="+e.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	// The processes that kwokctl starts must not keep this process's pipes open.
 	cmd.WaitDelay = time.Second
 	output, err := cmd.CombinedOutput()
