@@ -6,12 +6,10 @@ SHELL := bash
 export GOFLAGS ?= -buildvcs=false
 
 # Without a home directory that can be written, the caches of Go and of the tools are in this tree.
-ifneq ($(shell dir="$${XDG_CACHE_HOME:-$${HOME:?}/.cache}" && mkdir -p "$$dir" 2>/dev/null && test -w "$$dir" && echo writable),writable)
-  export XDG_CACHE_HOME := $(CURDIR)/.cache
+ifneq ($(shell exec 2>/dev/null; mkdir -p "$${HOME:?}/.cache" && test -w "$$HOME/.cache" && echo writable),writable)
+  export XDG_CACHE_HOME ?= $(CURDIR)/.cache
   export GOCACHE ?= $(XDG_CACHE_HOME)/go-build
-  ifneq ($(shell dir="$$(go env GOMODCACHE)" && mkdir -p "$$dir" 2>/dev/null && test -w "$$dir" && echo writable),writable)
-    export GOMODCACHE := $(XDG_CACHE_HOME)/go-mod
-  endif
+  export GOMODCACHE ?= $(if $(GOPATH),$(GOPATH)/pkg/mod,$(XDG_CACHE_HOME)/go-mod)
 endif
 
 BIN := $(CURDIR)/bin
