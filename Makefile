@@ -5,6 +5,13 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 export GOFLAGS ?= -buildvcs=false
 
+# Without a home directory that can be written, the caches of Go and of the tools are in this tree.
+ifneq ($(shell exec 2>/dev/null; mkdir -p "$${HOME:?}/.cache" && test -w "$$HOME/.cache" && echo writable),writable)
+  export XDG_CACHE_HOME ?= $(CURDIR)/.cache
+  export GOCACHE ?= $(XDG_CACHE_HOME)/go-build
+  export GOMODCACHE ?= $(if $(GOPATH),$(GOPATH)/pkg/mod,$(XDG_CACHE_HOME)/go-mod)
+endif
+
 BIN := $(CURDIR)/bin
 PLATFORMS ?=
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
@@ -211,23 +218,31 @@ bench-members: build ## measure the cost of a member, how fast members join, and
 
 ## Try it
 
-.PHONY: demo demo-down kind-demo kind-demo-down
-demo: build ## start a hub and members on this machine, with a running app
+.PHONY: demo demo-down kind-demo kind-demo-down build-demo recording
+build-demo: build
+	go build -o $(BIN)/demo ./e2e/demo
+
+demo: build-demo ## start a hub and members on this machine, with a running app
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go run ./e2e/demo up
+	PATH=$(BIN):$$PATH $(BIN)/demo up
 
 demo-down: ## remove the demo
 	go run ./e2e/demo down
 
-kind-demo: ## start the demo on kind, with real pods; needs Docker
+kind-demo: build-demo ## start the demo on kind, with real pods; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@$(call image,localhost/fleetwright:dev)
-	go run ./e2e/demo -environment kind up
+	$(BIN)/demo -environment kind up
 
 kind-demo-down: ## remove the demo on kind
 	go run ./e2e/demo -environment kind down
+
+recording: build-demo ## record docs/images/demo.svg: a terminal with commands of another demo; some two minutes
+	$(call need,$(CLUSTER))
+	cd tools/recording && go test . && go build -o $(BIN)/recording .
+	$(BIN)/recording
 
 ## Tools
 

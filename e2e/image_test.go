@@ -17,13 +17,13 @@ import (
 
 // TestMissingImage tests that an image that does not exist is reported, that the old pods continue
 // to run, and that a corrected image replaces the new ones. Simulated nodes cannot pull an image
-// with the tag doesnotexist.
+// with the tag bad or doesnotexist.
 func TestMissingImage(t *testing.T) {
 	f := testFleet(t)
 	app := f.createApp(t, "missing-image", framework.Replicas(2))
 	all := []string{"north", "south", "east"}
 	f.awaitReady(t, app, all...)
-	f.EditApp(t, app, framework.Image("web:doesnotexist"))
+	f.EditApp(t, app, framework.Image("web:bad"))
 
 	t.Run("is reported for each cluster", func(t *testing.T) {
 		pulling := map[string]entry{}
@@ -32,7 +32,7 @@ func TestMissingImage(t *testing.T) {
 		}
 		f.awaitEntries(t, app, pulling)
 		for _, c := range app.Status.Clusters {
-			if want := `1 of 3 pods: container app: image "web:doesnotexist" cannot be pulled: `; !strings.HasPrefix(c.Message, want) {
+			if want := `1 of 3 pods: container app: image "web:bad" cannot be pulled: `; !strings.HasPrefix(c.Message, want) {
 				t.Errorf("want a message that starts with %q, got %q", want, c.Message)
 			}
 		}

@@ -36,14 +36,17 @@ type invocation struct {
 	target, command string
 	// follow is the command line that follows the operator's log.
 	follow string
+	// simulated is true if pods do not really run.
+	simulated bool
 }
 
-func newDemo(environment, dir, bin, image string) (*demo, error) {
-	d := &demo{bin: bin, invocation: invocation{target: "demo", command: "go run ./e2e/demo"}}
+func newDemo(environment, dir, bin, image string, members []string) (*demo, error) {
+	d := &demo{bin: bin, initial: members, invocation: invocation{target: "demo", command: program()}}
 	var err error
 	switch environment {
 	case "kwok":
 		d.dir = cmp.Or(dir, ".demo")
+		d.simulated = true
 		d.follow = "tail -f " + filepath.Join(d.dir, "operator.log")
 		d.env, err = kwok.New(kwok.Options{Dir: d.dir, Bin: bin, Config: config})
 	case "kind":
@@ -57,11 +60,36 @@ func newDemo(environment, dir, bin, image string) (*demo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if dir != "" {
+		d.command += " -dir " + dir
+	}
 	return d, d.env.Lock()
 }
 
+// program returns the command line of this program: as the user called it, or the command that built
+// it in a temporary directory.
+func program() string {
+	if filepath.Base(os.Args[0]) == os.Args[0] {
+		return os.Args[0] // found in PATH
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return os.Args[0]
+	}
+	called := os.Args[0]
+	if filepath.IsAbs(called) {
+		if called, err = filepath.Rel(dir, called); err != nil {
+			return os.Args[0]
+		}
+	}
+	if filepath.IsLocal(called) {
+		return called
+	}
+	return "go run ./e2e/demo"
+}
+
 // image loads the image of the sample onto the members' nodes, if pods are real.
-func (d *demo) image(ctx context.Context) error {
+func (d *demo) image(ctx context.Context, members ...string) error {
 	env, ok := d.env.(interface {
 		Obtain(ctx context.Context, of environment.Cluster, image string) (bool, error)
 	})
@@ -76,19 +104,19 @@ func (d *demo) image(ctx context.Context) error {
 	if err := yaml.Unmarshal(content, app); err != nil {
 		return fmt.Errorf("read %s: %w", sample, err)
 	}
-	members, err := d.members()
-	if err != nil {
-		return err
-	}
 	var without []string
 	if err := step("image "+app.Spec.Image, func() error {
-		for _, member := range members {
+		for _, name := range members {
+			member, err := d.member(name)
+			if err != nil {
+				return err
+			}
 			pulled, err := env.Obtain(ctx, member, app.Spec.Image)
 			if err != nil {
 				return err
 			}
 			if !pulled {
-				without = append(without, member.Name())
+				without = append(without, name)
 			}
 		}
 		return nil

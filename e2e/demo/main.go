@@ -15,13 +15,15 @@ import (
 	"syscall"
 )
 
-const usage = `usage: go run ./e2e/demo COMMAND
+const usage = `usage: demo COMMAND
 
   up             start the demo, or repair it
   stop CLUSTER   stop a cluster, as a power cut does
   start CLUSTER  start the cluster again
   add CLUSTER    create another cluster and join it
   down           remove the demo
+
+Each command may be interrupted and called again.
 
 flags, before the command:
 `
@@ -44,6 +46,7 @@ func run(ctx context.Context, args []string) error {
 	image := flags.String("image", "localhost/fleetwright:dev", "the operator's image, on kind")
 	dir := flags.String("dir", "", "directory of the demo's files (default .demo, on kind .demo-kind)")
 	bin := flags.String("bin", "bin", "directory of the programs")
+	members := flags.String("members", "north,south,east", "names of the members of a new demo; each needs some 500 MB of memory")
 	flags.Usage = func() {
 		_, _ = fmt.Fprint(flags.Output(), usage)
 		flags.PrintDefaults()
@@ -53,7 +56,13 @@ func run(ctx context.Context, args []string) error {
 	} else if err != nil {
 		return err
 	}
-	d, err := newDemo(*environment, *dir, *bin, *image)
+	initial := strings.Split(*members, ",")
+	for _, name := range initial {
+		if err := checkName(name); err != nil {
+			return err
+		}
+	}
+	d, err := newDemo(*environment, *dir, *bin, *image, initial)
 	if err != nil {
 		return err
 	}

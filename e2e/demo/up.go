@@ -20,6 +20,9 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/environment"
 )
 
+// connectTimeout is the longest time until the operator is connected to a member that runs.
+const connectTimeout = time.Minute
+
 // sampleKey is the AppService in the sample file.
 var sampleKey = client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "web"}
 
@@ -35,7 +38,12 @@ func (d *demo) up(ctx context.Context) error {
 	if err := d.writeKubeconfigs(); err != nil {
 		return err
 	}
-	if err := d.image(ctx); err != nil {
+	clusters, err := d.members()
+	if err != nil {
+		return err
+	}
+	members := names(clusters)
+	if err := d.image(ctx, members...); err != nil {
 		return err
 	}
 	hub, err := d.hub(ctx)
@@ -48,7 +56,7 @@ func (d *demo) up(ctx context.Context) error {
 	if err := d.operator(ctx); err != nil {
 		return err
 	}
-	if err := d.join(ctx, hub); err != nil {
+	if err := d.join(ctx, hub, members...); err != nil {
 		return err
 	}
 	if err := d.app(ctx, hub); err != nil {
@@ -62,35 +70,32 @@ func (d *demo) up(ctx context.Context) error {
 	return nil
 }
 
-// clusters keeps the ready clusters of an earlier run, starts the others and creates missing ones.
-// If a cluster cannot be started, it removes all of them, because the hub and its members belong
-// together.
+// clusters keeps the ready clusters of an earlier run, starts the others, and creates those that are
+// missing or cannot be started. Without the hub of the earlier run, it removes the members, too: they
+// belong to that hub.
 func (d *demo) clusters(ctx context.Context) error {
 	earlier, err := d.env.Clusters()
 	if err != nil {
 		return err
 	}
-	for _, cluster := range earlier {
-		if cluster.Ready(ctx) == nil {
-			say("cluster %s runs already", cluster.Name())
-			continue
+	missing, err := d.revive(ctx, earlier...)
+	if err != nil {
+		return err
+	}
+	if !slices.Contains(names(earlier), hubName) || slices.Contains(missing, hubName) {
+		if len(earlier) > 0 {
+			say("The earlier run has no hub that can be started. It is removed.")
 		}
-		err := step("start cluster "+cluster.Name()+" of an earlier run", func() error { return cluster.Start(ctx) })
-		if ctx.Err() != nil {
+		if err := d.env.Clean(ctx); err != nil {
 			return err
 		}
-		if err != nil {
-			say("%v\nThe earlier run cannot be repaired. It is removed.", err)
-			if err := d.down(ctx); err != nil {
-				return err
-			}
-			earlier = nil
-			break
+		earlier, missing = nil, nil
+	}
+	for _, name := range append([]string{hubName}, d.initial...) {
+		if !slices.Contains(names(earlier), name) {
+			missing = append(missing, name)
 		}
 	}
-	missing := slices.DeleteFunc(append([]string{hubName}, members...), func(name string) bool {
-		return slices.Contains(names(earlier), name)
-	})
 	if len(missing) == 0 {
 		return nil
 	}
@@ -122,26 +127,31 @@ func (d *demo) operator(ctx context.Context) error {
 	})
 }
 
-// join creates a Secret on the hub for each cluster, and waits until all members are Ready.
-func (d *demo) join(ctx context.Context, hub client.Client) error {
-	clusters, err := d.members()
-	if err != nil {
-		return err
-	}
-	for _, cluster := range clusters {
-		if err := environment.Join(ctx, hub, cluster, labelsOf(cluster.Name())); err != nil {
+// join creates a Secret on the hub for each of these members, and waits until they are Ready.
+func (d *demo) join(ctx context.Context, hub client.Client, members ...string) error {
+	for _, name := range members {
+		cluster, err := d.member(name)
+		if err != nil {
+			return err
+		}
+		if err := environment.Join(ctx, hub, cluster, labelsOf(name)); err != nil {
 			return err
 		}
 	}
-	return d.explain(step("join members "+strings.Join(names(clusters), ", "), func() error {
-		return environment.Await(ctx, time.Minute, "every member to be Ready", func(ctx context.Context) error {
+	return d.awaitMembers(ctx, hub, members...)
+}
+
+// awaitMembers waits until these members are Ready.
+func (d *demo) awaitMembers(ctx context.Context, hub client.Client, members ...string) error {
+	return d.explain(step("connect "+strings.Join(members, ", "), func() error {
+		return environment.Await(ctx, connectTimeout, "every member to be Ready", func(ctx context.Context) error {
 			var waiting []error
-			for _, cluster := range clusters {
+			for _, name := range members {
 				member := &v1alpha1.MemberCluster{}
-				if err := hub.Get(ctx, client.ObjectKey{Name: cluster.Name()}, member); err != nil {
+				if err := hub.Get(ctx, client.ObjectKey{Name: name}, member); err != nil {
 					waiting = append(waiting, err)
 				} else if !member.IsReady() {
-					waiting = append(waiting, fmt.Errorf("%s: %s", member.Name, conditions(member.Status.Conditions)))
+					waiting = append(waiting, fmt.Errorf("%s: %s", name, conditions(member.Status.Conditions)))
 				}
 			}
 			return errors.Join(waiting...)
@@ -149,27 +159,62 @@ func (d *demo) join(ctx context.Context, hub client.Client) error {
 	}))
 }
 
-// app applies the sample, unless it exists and may have been edited, and waits until it is Ready.
+// app applies the sample, unless it exists and may have been edited, and waits until it is Ready. An
+// edited one need not become Ready.
 func (d *demo) app(ctx context.Context, hub client.Client) error {
-	err := hub.Get(ctx, sampleKey, &v1alpha1.AppService{})
+	existing := &v1alpha1.AppService{}
+	err := hub.Get(ctx, sampleKey, existing)
+	if err == nil && !existing.DeletionTimestamp.IsZero() {
+		if err := d.awaitDeletion(ctx, hub); err != nil {
+			return err
+		}
+		err = apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("appservices").GroupResource(), sampleKey.Name)
+	}
 	switch {
 	case apierrors.IsNotFound(err):
 		say("AppService %s, from %s", sampleKey.Name, sample)
 		if err := environment.ApplyFile(ctx, hub, sample); err != nil {
 			return err
 		}
+		return d.explain(d.awaitSample(ctx, hub, time.Minute))
 	case err != nil:
 		return fmt.Errorf("get AppService %s: %w", sampleKey, err)
-	default:
-		say("AppService %s exists already", sampleKey.Name)
 	}
-	return d.awaitSample(ctx, hub)
+	say("AppService %s exists already", sampleKey.Name)
+	if err := d.awaitSample(ctx, hub, 30*time.Second); err != nil {
+		if ctx.Err() != nil {
+			return err
+		}
+		say("  it is not Ready: see %s status %s", d.plugin(), sampleKey.Name)
+	}
+	return nil
 }
 
-// awaitSample waits until the sample is Ready, and shows on how many clusters it is ready.
-func (d *demo) awaitSample(ctx context.Context, hub client.Client) error {
+// isBroken reports whether a cluster cannot pull the image of the AppService.
+func isBroken(app *v1alpha1.AppService) bool {
+	return slices.ContainsFunc(app.Status.Clusters, func(c v1alpha1.ClusterStatus) bool {
+		return c.Reason == v1alpha1.ReasonImagePullBackOff
+	})
+}
+
+// awaitDeletion waits until the sample, which is being deleted, is gone.
+func (d *demo) awaitDeletion(ctx context.Context, hub client.Client) error {
+	return d.explain(step("finish the deletion of AppService "+sampleKey.Name, func() error {
+		return environment.Await(ctx, time.Minute, "it to be gone", func(ctx context.Context) error {
+			app := &v1alpha1.AppService{}
+			if err := hub.Get(ctx, sampleKey, app); err != nil {
+				return client.IgnoreNotFound(err)
+			}
+			return errors.New(conditions(app.Status.Conditions))
+		})
+	}))
+}
+
+// awaitSample waits until the sample is Ready or has an image that does not exist, and shows on how many clusters it is ready.
+func (d *demo) awaitSample(ctx context.Context, hub client.Client, timeout time.Duration) error {
 	start, shown := time.Now(), ""
-	return d.explain(environment.Await(ctx, time.Minute, "AppService "+sampleKey.String()+" to be Ready", func(ctx context.Context) error {
+	var broken error
+	err := environment.Await(ctx, timeout, "AppService "+sampleKey.String()+" to be Ready", func(ctx context.Context) error {
 		app := &v1alpha1.AppService{}
 		if err := hub.Get(ctx, sampleKey, app); err != nil {
 			return err
@@ -180,15 +225,22 @@ func (d *demo) awaitSample(ctx context.Context, hub client.Client) error {
 		}
 		ready := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionReady)
 		if ready == nil || ready.Status != metav1.ConditionTrue || ready.ObservedGeneration != app.Generation {
-			return errors.New(conditions(app.Status.Conditions))
+			err := errors.New(conditions(app.Status.Conditions))
+			if isBroken(app) {
+				broken = err
+				return nil
+			}
+			return err
 		}
 		return nil
-	}))
+	})
+	return errors.Join(err, broken)
 }
 
-// awaitCluster waits until the sample is Ready on one cluster.
+// awaitCluster waits until the sample is Ready on one cluster, and says what else it finds. The user
+// may have deleted or edited the sample.
 func (d *demo) awaitCluster(ctx context.Context, hub client.Client, cluster string) error {
-	return step("AppService "+sampleKey.Name+" on "+cluster, func() error {
+	err := step("AppService "+sampleKey.Name+" on "+cluster, func() error {
 		return environment.Await(ctx, 20*time.Second, "it to run there", func(ctx context.Context) error {
 			app := &v1alpha1.AppService{}
 			if err := hub.Get(ctx, sampleKey, app); err != nil {
@@ -196,14 +248,19 @@ func (d *demo) awaitCluster(ctx context.Context, hub client.Client, cluster stri
 			}
 			c := app.Status.Cluster(cluster)
 			if c == nil {
-				return fmt.Errorf("status.clusters has no entry for %s", cluster)
+				return fmt.Errorf("%s does not run it: see %s why %s", cluster, d.plugin(), sampleKey.Name)
 			}
 			if c.Phase != v1alpha1.ClusterReady {
-				return fmt.Errorf("the entry is %s (%s: %s)", c.Phase, c.Reason, c.Message)
+				return fmt.Errorf("it is %s (%s: %s)", c.Phase, c.Reason, c.Message)
 			}
 			return nil
 		})
 	})
+	if err != nil && ctx.Err() == nil {
+		say("%v", err)
+		return nil
+	}
+	return err
 }
 
 // explain adds the end of the operator's log to an error.
@@ -213,7 +270,7 @@ func (d *demo) explain(err error) error {
 	case err == nil:
 		return nil
 	case operator == nil || findErr != nil:
-		return fmt.Errorf("%w\nThe operator is not running; see %s", err, filepath.Join(d.dir, "operator.log"))
+		return fmt.Errorf("%w\nThe operator is not running: run make %s to start it; its log is %s", err, d.target, filepath.Join(d.dir, "operator.log"))
 	default:
 		return fmt.Errorf("%w\nThe last lines of the operator's log:\n%s", err, environment.Tail(operator.Log(), 10))
 	}
@@ -221,7 +278,7 @@ func (d *demo) explain(err error) error {
 
 // show prints the AppServices and MemberClusters with kubectl.
 func (d *demo) show(ctx context.Context) error {
-	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "kubectl"), "get", "appservices,memberclusters", "--kubeconfig", d.kubeconfig(hubName))
+	cmd := exec.CommandContext(ctx, filepath.Join(d.bin, "kubectl"), "get", "appservices,memberclusters", "--kubeconfig", d.kubeconfig(hubName), "--cache-dir", filepath.Join(d.dir, ".kube"))
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	if err := cmd.Run(); err != nil {
 		return fmt.Errorf("kubectl get: %w", err)
@@ -245,6 +302,10 @@ Next steps:
   %[8]s why web                          # why it runs on which member
   %[8]s ui                               # a page of the fleet, for your browser
 
+  # an image that does not exist: status shows ImagePullBackOff, and the old pods continue to run
+  %[2]s patch appservice web --type=merge -p '{"spec":{"image":"nginx:doesnotexist"}}'
+  %[8]s rollout undo web
+
   %[6]s stop north    # a member fails: it becomes Unknown, the others are not affected
   %[6]s start north   # it comes back and gets all changes
   %[6]s add west      # a fourth member: the AppService is delivered to it
@@ -254,8 +315,17 @@ Next steps:
   %[5]s                          # the operator's log
 
   make %[7]s-down
-`, hub, kubectl, environment.SecretNamespace, d.kubeconfig("south"), d.follow, d.command, d.target, filepath.Join(d.bin, "kubectl-appsvc"))
+`, hub, kubectl, environment.SecretNamespace, d.kubeconfig(d.initial[len(d.initial)/2]), d.follow, d.command, d.target, d.plugin())
+	if d.simulated {
+		fmt.Print(`
+The nodes and pods are simulated; all else is real. Every image starts, except those with the tag
+doesnotexist or bad.
+`)
+	}
 }
+
+// plugin returns the command line of kubectl appsvc.
+func (d *demo) plugin() string { return filepath.Join(d.bin, "kubectl-appsvc") }
 
 func conditions(all []metav1.Condition) string {
 	if len(all) == 0 {

@@ -24,8 +24,13 @@ const (
 	MemberAccount   = "fleetwright"
 )
 
-// tokenLifetime is longer than any suite takes.
-const tokenLifetime = 24 * time.Hour
+const (
+	// tokenLifetime is longer than any suite takes.
+	tokenLifetime = 24 * time.Hour
+	// operatorTokenLifetime is longer than anybody leaves a demo running: the operator's kubeconfig
+	// is not renewed.
+	operatorTokenLifetime = 10 * 365 * 24 * time.Hour
+)
 
 // Propagate is the flag of the operator by which ConfigMaps and Secrets of all namespaces may travel.
 const Propagate = "--propagate-from=*"
@@ -51,7 +56,7 @@ func OperatorKubeconfig(ctx context.Context, admin []byte, config string) ([]byt
 	if err := errors.Join(applyFiles(ctx, api, config, hubPermissions), GrantPropagation(ctx, api, config)); err != nil {
 		return nil, err
 	}
-	return requestToken(ctx, api, admin, OperatorAccount)
+	return requestToken(ctx, api, admin, OperatorAccount, operatorTokenLifetime)
 }
 
 // GrantPropagation applies the shipped permissions for ConfigMaps and Secrets that travel from a hub,
@@ -71,10 +76,10 @@ func applyFiles(ctx context.Context, api client.Client, dir string, files []stri
 }
 
 // requestToken returns the kubeconfig of a ServiceAccount for the same server.
-func requestToken(ctx context.Context, api client.Client, kubeconfig []byte, name string) ([]byte, error) {
+func requestToken(ctx context.Context, api client.Client, kubeconfig []byte, name string, lifetime time.Duration) ([]byte, error) {
 	account := &corev1.ServiceAccount{}
 	account.Namespace, account.Name = SecretNamespace, name
-	seconds := int64(tokenLifetime.Seconds())
+	seconds := int64(lifetime.Seconds())
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: &seconds}}
 	if err := api.SubResource("token").Create(ctx, account, request); err != nil {
 		return nil, fmt.Errorf("request a token of ServiceAccount %s: %w", name, err)
@@ -88,7 +93,7 @@ func RequestAccountKubeconfig(ctx context.Context, admin []byte, name string) ([
 	if err != nil {
 		return nil, err
 	}
-	return requestToken(ctx, api, admin, name)
+	return requestToken(ctx, api, admin, name, tokenLifetime)
 }
 
 // RequestMemberKubeconfig is [MemberKubeconfig] for a cluster without a controller manager, which
@@ -101,7 +106,7 @@ func RequestMemberKubeconfig(ctx context.Context, admin []byte, config string) (
 	if err := applyFiles(ctx, api, config, memberPermissions); err != nil {
 		return nil, err
 	}
-	return requestToken(ctx, api, admin, MemberAccount)
+	return requestToken(ctx, api, admin, MemberAccount, tokenLifetime)
 }
 
 // MemberKubeconfig applies the shipped permissions of a member, config/member, with the

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -82,45 +83,68 @@ func (c *cluster) create(ctx context.Context) error {
 		return err
 	}
 	// Not with --wait, which returns no error when it fails.
-	if err := c.env.kwokctl(ctx, config, "create", "cluster", "--name", c.name, "--config", "-", "--kubeconfig", "", "--timeout", "60s"); err != nil {
+	if err := c.kwokctl(ctx, config, "create", "cluster", "--config", "-", "--kubeconfig", "", "--timeout", "60s"); err != nil {
+		return errors.Join(err, c.checkPorts())
+	}
+	if err := os.WriteFile(c.marker(), nil, 0o600); err != nil {
 		return err
 	}
 	return c.complete(ctx)
 }
 
+// completeMarker is a file in the directory of a cluster that has all of kwokctl's files. Start
+// can start it.
+const completeMarker = "complete"
+
+func (c *cluster) marker() string { return filepath.Join(c.dir, completeMarker) }
+
 // startTimeout is the longest time until a cluster is ready on a busy machine.
 const startTimeout = 2 * time.Minute
 
 // complete adds missing nodes and waits until the cluster is ready. The controller manager, the
-// scheduler and kwok exit when the API server does not respond for some ten seconds. Only complete
-// restarts them.
+// scheduler and kwok exit when the API server does not respond for some ten seconds, and the API
+// server when etcd does not. Only complete restarts them. It stops waiting when another program
+// listens on the port of a component.
 func (c *cluster) complete(ctx context.Context) error {
 	client, err := c.client()
 	if err != nil {
 		return err
 	}
 	scaled := false
-	return environment.Await(ctx, startTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
-		if err := c.checkAPIServer(ctx, client); err != nil {
+	var taken error
+	err = environment.Await(ctx, startTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
+		unavailable := c.checkAPIServer(ctx, client)
+		if unavailable != nil && c.hasServers() {
+			return unavailable
+		}
+		if err := c.startDead(ctx); errors.Is(err, errPortTaken) {
+			taken = err
+			return nil
+		} else if err != nil {
 			return err
 		}
-		if err := c.startDead(ctx); err != nil {
-			return err
+		if unavailable != nil {
+			return unavailable
 		}
 		if !scaled {
-			if err := c.env.kwokctl(ctx, nil, "scale", "node", "--name", c.name, "--replicas", nodes); err != nil {
+			if err := c.kwokctl(ctx, nil, "scale", "node", "--replicas", nodes); err != nil {
 				return err
 			}
 			scaled = true
 		}
 		return c.Ready(ctx)
 	})
+	return errors.Join(err, taken)
 }
 
 // startDead starts the components that have no process.
 func (c *cluster) startDead(ctx context.Context) error {
 	dead, err := c.dead()
 	if err != nil || len(dead) == 0 {
+		return err
+	}
+	// A component that just exited may still be closing its port.
+	if err := environment.Await(ctx, 3*time.Second, "the ports of cluster "+c.name+" to be free", func(context.Context) error { return c.checkPorts() }); err != nil {
 		return err
 	}
 	for _, component := range dead {
@@ -130,7 +154,7 @@ func (c *cluster) startDead(ctx context.Context) error {
 			return err
 		}
 	}
-	return c.env.kwokctl(ctx, nil, "start", "cluster", "--name", c.name, "--timeout", "30s")
+	return c.kwokctl(ctx, nil, "start", "cluster", "--timeout", "30s")
 }
 
 // Ready is part of [environment.Cluster].
@@ -194,6 +218,12 @@ func (c *cluster) dead() ([]string, error) {
 	return dead, nil
 }
 
+// hasServers reports whether etcd and the API server have processes.
+func (c *cluster) hasServers() bool {
+	dead, err := c.dead()
+	return err == nil && !slices.Contains(dead, "etcd") && !slices.Contains(dead, "kube-apiserver")
+}
+
 func isNodeReady(node corev1.Node) bool {
 	return slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
 		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
@@ -214,16 +244,17 @@ func (c *cluster) Start(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
 	if err := c.start(ctx); err != nil {
-		return fmt.Errorf("start cluster %s: %w%s", c.name, err, c.diagnosis())
+		return fmt.Errorf("start cluster %s: %w%s", c.name, err, c.diagnosis(err))
 	}
 	return nil
 }
 
 func (c *cluster) start(ctx context.Context) error {
-	if _, err := c.flatKubeconfig(); err != nil {
-		return fmt.Errorf("the cluster was not created completely: %w", err)
+	if _, err := os.Stat(c.marker()); err != nil {
+		return errors.New("it was not created completely")
 	}
-	if err := c.startDead(ctx); err != nil {
+	// A command of a killed process may still be running.
+	if err := endAll(ctx, c.kwokctlProgram(), syscall.SIGKILL); err != nil {
 		return err
 	}
 	return c.complete(ctx)
@@ -234,16 +265,21 @@ func (c *cluster) Delete(ctx context.Context) error {
 	if err := endAll(ctx, c.dir, syscall.SIGKILL); err != nil {
 		return fmt.Errorf("delete cluster %s: %w", c.name, err)
 	}
+	// The marker first: a cluster that lacks files is not complete.
+	if err := os.Remove(c.marker()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("delete cluster %s: %w", c.name, err)
+	}
 	if err := os.RemoveAll(c.dir); err != nil {
 		return fmt.Errorf("delete cluster %s: %w", c.name, err)
 	}
 	return nil
 }
 
-// diagnosis returns the last log lines of the first dead component, which the others depend on.
-func (c *cluster) diagnosis() string {
+// diagnosis returns the last log lines of the first dead component, which the others depend on,
+// unless the error says enough.
+func (c *cluster) diagnosis(of error) string {
 	dead, err := c.dead()
-	if err != nil || len(dead) == 0 {
+	if err != nil || len(dead) == 0 || errors.Is(of, errPortTaken) {
 		return ""
 	}
 	log, err := os.ReadFile(filepath.Join(c.dir, "logs", dead[0]+".log"))

@@ -91,16 +91,25 @@ func (e *Environment) Lock() error {
 	return nil
 }
 
+// createAttempts is how often Create tries other ports.
+const createAttempts = 3
+
 // Create is part of [environment.Environment].
 func (e *Environment) Create(ctx context.Context, name string) (environment.Cluster, error) {
 	c := e.cluster(name)
-	if err := c.Delete(ctx); err != nil {
-		return nil, err
+	for attempt := 1; ; attempt++ {
+		if err := c.Delete(ctx); err != nil {
+			return nil, err
+		}
+		err := c.create(ctx)
+		if err == nil {
+			return c, nil
+		}
+		// Another program may take a port between the choice of the port and its use.
+		if attempt == createAttempts || !errors.Is(err, errPortTaken) {
+			return nil, fmt.Errorf("create cluster %s: %w%s", name, err, c.diagnosis(err))
+		}
 	}
-	if err := c.create(ctx); err != nil {
-		return nil, fmt.Errorf("create cluster %s: %w%s", name, err, c.diagnosis())
-	}
-	return c, nil
 }
 
 // Clusters is part of [environment.Environment].
@@ -144,6 +153,13 @@ func (e *Environment) Clean(ctx context.Context) error {
 	if err := endAll(ctx, e.dir, syscall.SIGKILL); err != nil {
 		return err
 	}
+	// Nothing is taken for a complete cluster if the removal is interrupted.
+	markers, _ := filepath.Glob(filepath.Join(e.clustersDir(), "*", completeMarker)) // The pattern is valid.
+	for _, marker := range markers {
+		if err := os.Remove(marker); err != nil {
+			return err
+		}
+	}
 	// The directory itself stays, because it is locked.
 	entries, err := os.ReadDir(e.dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -163,12 +179,18 @@ func (e *Environment) cluster(name string) *cluster {
 	return &cluster{env: e, name: name, dir: filepath.Join(e.clustersDir(), name)}
 }
 
-// kwokctl runs kwokctl without the user's configuration and working directory.
-func (e *Environment) kwokctl(ctx context.Context, config []byte, args ...string) error {
+// kwokctl runs kwokctl for a cluster, without the user's configuration and working directory. The
+// first word of its command line is a path in the cluster's directory, so that a later process finds
+// it after this process was killed: otherwise it would start components of a deleted cluster.
+func (c *cluster) kwokctl(ctx context.Context, config []byte, args ...string) error {
+	e := c.env
+	args = append(args, "--name", c.name)
 	cmd := exec.CommandContext(ctx, filepath.Join(e.bin, "kwokctl"), args...)
+	cmd.Args[0] = c.kwokctlProgram()
 	cmd.Stdin = bytes.NewReader(config)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "KWOK_") })
-	cmd.Env = append(cmd.Env, "KWOK_WORKDIR="+e.dir, "PATH="+e.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
+	// kwokctl runs kubectl, which has a cache in the home directory.
+	cmd.Env = append(cmd.Env, "KWOK_WORKDIR="+e.dir, "HOME="+e.dir, "PATH="+e.bin+string(os.PathListSeparator)+os.Getenv("PATH"))
 	// The processes that kwokctl starts must not keep this process's pipes open.
 	cmd.WaitDelay = time.Second
 	output, err := cmd.CombinedOutput()
@@ -177,6 +199,9 @@ func (e *Environment) kwokctl(ctx context.Context, config []byte, args ...string
 	}
 	return nil
 }
+
+// kwokctlProgram is how kwokctl appears in the list of processes.
+func (c *cluster) kwokctlProgram() string { return filepath.Join(c.dir, "kwokctl") }
 
 // errorsIn returns the errors in kwokctl's log, or the whole output if it is not a log.
 func errorsIn(output []byte) string {

@@ -1,16 +1,22 @@
 package kwok
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
+
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 const (
@@ -111,6 +117,41 @@ func (p *ports) usedByClusters() map[int]bool {
 		}
 	}
 	return kept
+}
+
+// errPortTaken means that another program listens on a port of a cluster's component.
+var errPortTaken = errors.New("the port is used by another program")
+
+// checkPorts returns an error that wraps [errPortTaken] if a component without a process cannot
+// listen on its port. The file with the ports may be missing.
+func (c *cluster) checkPorts() error {
+	content, err := os.ReadFile(filepath.Join(c.dir, "kwok.yaml"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	var settings struct {
+		Components []struct {
+			Name  string
+			Ports []struct{ Port int }
+		}
+	}
+	if err := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096).Decode(&settings); err != nil {
+		return fmt.Errorf("read the ports of cluster %s: %w", c.name, err)
+	}
+	dead, err := c.dead()
+	if err != nil {
+		return err
+	}
+	for _, component := range settings.Components {
+		for _, port := range component.Ports {
+			if slices.Contains(dead, component.Name) && !isFree(port.Port) {
+				return fmt.Errorf("start %s on port %d: %w", component.Name, port.Port, errPortTaken)
+			}
+		}
+	}
+	return nil
 }
 
 func isFree(port int) bool {

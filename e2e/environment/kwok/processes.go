@@ -22,8 +22,8 @@ type process struct {
 	args    []string
 }
 
-// processesIn returns the processes whose program is in the directory. A process that only names a
-// file in it, such as an editor, is not one of them.
+// processesIn returns the processes whose program is that file or in that directory. A process that
+// only names a file in it, such as an editor, is not one of them.
 func processesIn(dir string) ([]process, error) {
 	all, err := processes()
 	if err != nil {
@@ -31,7 +31,7 @@ func processesIn(dir string) ([]process, error) {
 	}
 	var found []process
 	for _, p := range all {
-		if strings.HasPrefix(p.program, dir+"/") {
+		if p.program == dir || strings.HasPrefix(p.program, dir+"/") {
 			found = append(found, p)
 		}
 	}
