@@ -125,8 +125,10 @@ func TestChart(t *testing.T) {
 	const namespace = environment.SecretNamespace
 	h := newHub(t)
 	t.Cleanup(func() { h.logState(t) })
-	h.run(t, "kubectl", "apply", "-f", root+"/config/default/namespace.yaml")                                                     // enforces the restricted Pod Security Standard
-	h.run(t, "helm", "install", "fleetwright", root+"/charts/fleetwright", "--namespace", namespace, "--wait", "--timeout", "4m") // seconds, unless the machine is busy
+	// The namespace enforces the restricted Pod Security Standard. The operator takes seconds, unless the
+	// machine is busy.
+	h.run(t, "kubectl", "apply", "-f", root+"/config/default/namespace.yaml")
+	h.run(t, "helm", "install", "fleetwright", root+"/charts/fleetwright", "--namespace", namespace, "--wait", "--timeout", "4m")
 
 	t.Run("helm test fails without a member, and says why", func(t *testing.T) {
 		if out, messages, err := h.try(t, "helm", "test", "fleetwright", "--namespace", namespace, "--timeout", "1m"); err == nil || !strings.Contains(messages, "the hub has no members: add a cluster with kubectl appsvc join") {
