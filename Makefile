@@ -155,7 +155,7 @@ test: ## run the tests of all packages with the race detector, on real API serve
 
 test-release: ## build a release for this platform twice and test its files: RELEASE=dist/v0.1.0 tests that one
 	$(call need,kubectl)
-	cd tools/release && go vet ./... && go test ./image ./oci && go test . -args -release '$(abspath $(RELEASE))' -binaries $(BIN)
+	cd tools/release && go vet ./... && go test ./image ./oci && go test -count=1 . -args -release '$(abspath $(RELEASE))' -binaries $(BIN)
 
 test-skew: ## run the same tests with the oldest supported Kubernetes (docs/install.md)
 	$(call need,etcd kube-apiserver-skew kubectl)

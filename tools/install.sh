@@ -192,7 +192,7 @@ have=${toolchain%%[[:space:]]*}
 platform=$(printf '%s' "${toolchain#*[[:space:]]}" | tr '[:space:]' /)
 
 # Without a writable home directory, the cache is in BINDIR, also that of go.
-cache=${XDG_CACHE_HOME:-${HOME:-/nonexistent}/.cache}/fleetwright/tools
+cache=${XDG_CACHE_HOME:-${HOME:-/dev/null}/.cache}/fleetwright/tools
 if ! mkdir -p "$cache" 2>/dev/null || [[ ! -w $cache ]]; then
   cache=$bin/.cache
   mkdir -p "$cache"

@@ -246,7 +246,11 @@ func TestProgram_in_PATH_is_used_only_with_the_exact_version(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, file := range []string{filepath.Join(shims, "manager"), filepath.Join(programs, "kubectl")} {
+	t.Chdir(shims) // A program in the current directory is not found.
+	for _, file := range []string{filepath.Join(shims, "manager"), filepath.Join(programs, "kubectl"), filepath.Join(shims, "relative", "kubectl")} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(file, content, 0o755); err != nil {
 			t.Fatal(err)
 		}

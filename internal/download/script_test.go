@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -92,7 +93,7 @@ func copyFile(t *testing.T, from, to string) {
 func (c *checkout) install(t *testing.T, env ...string) string {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), "bash", "tools/install.sh", "bin", "etcd", "kubectl")
-	command.Dir, command.Env = c.dir, append(c.env, env...)
+	command.Dir, command.Env = c.dir, slices.Concat(c.env, env)
 	output, err := command.CombinedOutput()
 	if err != nil {
 		t.Fatalf("tools/install.sh: %v\n%s", err, output)

@@ -9,14 +9,17 @@ import (
 	"os/exec"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 
 	"github.com/fleetwright/fleetwright/tools/release/oci"
 )
 
-// engineArch returns the architecture of the Docker engine, or nothing if none responds.
+// engineArch returns the architecture of the Docker engine, or nothing if none responds in time.
 func engineArch(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
 	out, err := exec.CommandContext(ctx, "docker", "version", "--format", "{{.Server.Arch}}").Output()
 	if err != nil {
 		return ""
