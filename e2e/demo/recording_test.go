@@ -38,7 +38,7 @@ func TestRecording_is_small_and_complete(t *testing.T) {
 			}
 		}
 	}
-	for _, want := range []string{"prefers-reduced-motion", "prefers-color-scheme", "ImagePullBackOff", "rollout undo", "Unknown", "Connected"} {
+	for _, want := range []string{"prefers-reduced-motion", "prefers-color-scheme", "ImagePullBackOff", "RolledBack", "Unknown"} {
 		if !bytes.Contains(content, []byte(want)) {
 			t.Errorf("the recording does not contain %s", want)
 		}

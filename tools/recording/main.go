@@ -33,16 +33,16 @@ type scene struct {
 
 var scenes = []scene{
 	{command: "# One object on the hub runs an application on every cluster.", read: 300 * time.Millisecond},
-	{command: "kubectl apply -f config/samples/appservice.yaml", read: 800 * time.Millisecond, until: "Ready        3/3 pods", times: 3},
+	{command: "kubectl apply -f config/samples/rollout.yaml", read: 800 * time.Millisecond, until: "Ready        3/3 pods", times: 3},
 	{command: "kubectl appsvc status web", read: 1700 * time.Millisecond},
-	{command: "# An image that does not exist: the old pods continue to run.", read: 300 * time.Millisecond},
-	{command: `kubectl patch appservice web --type=merge -p '{"spec":{"image":"nginx:bad"}}'`, read: 800 * time.Millisecond, until: "ImagePullBackOff: ", times: 3},
+	{command: "# An image that does not exist reaches one cluster, whose old pods continue to run.", read: 300 * time.Millisecond},
+	{command: `kubectl patch appservice web --type=merge -p '{"spec":{"image":"nginx:bad"}}'`, read: 800 * time.Millisecond, until: "ImagePullBackOff: ", times: 1},
+	{command: "kubectl appsvc status web", read: 3 * time.Second, until: "RolledBack", times: 1},
+	{command: "# A minute later, without a command:", read: 300 * time.Millisecond},
 	{command: "kubectl appsvc status web", read: 3 * time.Second},
-	{command: "kubectl appsvc rollout undo web", read: time.Second, until: "Ready        3/3 pods", times: 3},
 	{command: "# A cluster loses its power: the others are not affected.", read: 300 * time.Millisecond},
-	{command: "bin/demo stop north", read: 1500 * time.Millisecond, until: "north  Unknown", times: 1},
-	{command: "kubectl appsvc status web", read: 2200 * time.Millisecond},
-	{command: "bin/demo start north", read: 3 * time.Second},
+	{command: "bin/demo stop north", read: 1200 * time.Millisecond, until: "north  Unknown", times: 1},
+	{command: "kubectl appsvc status web", read: 3 * time.Second},
 }
 
 func main() {
