@@ -82,7 +82,7 @@ func (d *demo) start(ctx context.Context, name string) error {
 	if created {
 		return d.admit(ctx, hub, name)
 	}
-	if err := d.awaitMembers(ctx, hub, name); err != nil {
+	if err := d.join(ctx, hub, name); err != nil {
 		return err
 	}
 	return d.show(ctx)

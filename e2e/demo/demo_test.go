@@ -113,12 +113,16 @@ func (d *demoProcess) testControllerManager(t *testing.T) {
 	must(t, cluster.Ready(t.Context()))
 }
 
-// The demo is killed while kwokctl creates the cluster: kwokctl continues.
+// The demo is killed while kwokctl creates the cluster. kwokctl would start components later.
 func (d *demoProcess) testAddKilled(t *testing.T) {
 	west := filepath.Join(d.dir, "clusters", "west")
-	d.runAndKill(t, filepath.Join(west, "pki", "ca.crt"), "add", "west")
+	kwokctl := d.runAndKill(t, filepath.Join(west, "pki", "ca.crt"), "add", "west")
 	if output, want := d.run(t, "start", "west"), "It is not in the fleet. To join it: "; !strings.Contains(output, want) {
 		t.Errorf("want %q, got %s", want, output)
+	}
+	// The exit status of ps is 1 if there is no such process. Z is a process that has exited.
+	if state, err := exec.Command("ps", "-o", "stat=", "-p", strconv.Itoa(kwokctl)).Output(); err == nil && !strings.HasPrefix(string(state), "Z") {
+		t.Errorf("the kwokctl of the killed demo still exists: %s", state)
 	}
 	d.run(t, "add", "west")
 	d.awaitReady(t, "north", "west")
@@ -219,8 +223,9 @@ func (d *demoProcess) run(t *testing.T, args ...string) string {
 	return string(output)
 }
 
-// runAndKill starts a command of the demo, and kills it when the file exists.
-func (d *demoProcess) runAndKill(t *testing.T, file string, args ...string) {
+// runAndKill starts a command of the demo, and kills it when the file exists. It returns the process
+// of kwokctl, which does not continue until it is killed, too.
+func (d *demoProcess) runAndKill(t *testing.T, file string, args ...string) (kwokctl int) {
 	t.Helper()
 	cmd := d.demo(args...)
 	must(t, cmd.Start())
@@ -228,10 +233,17 @@ func (d *demoProcess) runAndKill(t *testing.T, file string, args ...string) {
 		_, err := os.Stat(file)
 		return err
 	})
+	child, err := exec.Command("pgrep", "-P", strconv.Itoa(cmd.Process.Pid)).Output()
+	must(t, err)
+	kwokctl, err = strconv.Atoi(strings.TrimSpace(string(child)))
+	must(t, err)
+	must(t, syscall.Kill(kwokctl, syscall.SIGSTOP))
+	t.Cleanup(func() { _ = syscall.Kill(kwokctl, syscall.SIGKILL) })
 	must(t, cmd.Process.Kill())
 	if err := cmd.Wait(); cmd.ProcessState.ExitCode() != -1 {
 		t.Fatalf("demo %s ended before it was killed: %v", strings.Join(args, " "), err)
 	}
+	return kwokctl
 }
 
 // runSuggestion runs the line with this text of what the first start printed.

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -137,8 +138,37 @@ func (d *demo) join(ctx context.Context, hub client.Client, members ...string) e
 		if err := environment.Join(ctx, hub, cluster, labelsOf(name)); err != nil {
 			return err
 		}
+		if err := acceptIdentity(ctx, hub, cluster); err != nil {
+			return err
+		}
 	}
 	return d.awaitMembers(ctx, hub, members...)
+}
+
+// acceptIdentity tells the operator that a member is another cluster than before, if it is: one that
+// could not be started was created again.
+func acceptIdentity(ctx context.Context, hub client.Client, cluster environment.Cluster) error {
+	known := &v1alpha1.MemberCluster{}
+	if err := hub.Get(ctx, client.ObjectKey{Name: cluster.Name()}, known); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	api, err := environment.NewClient(cluster.Kubeconfig())
+	if err != nil {
+		return err
+	}
+	system := &corev1.Namespace{}
+	if err := api.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+		return fmt.Errorf("identify cluster %s: %w", cluster.Name(), err)
+	}
+	if known.Status.ClusterID == "" || known.Status.ClusterID == system.UID {
+		return nil
+	}
+	patch := client.MergeFrom(known.DeepCopy())
+	metav1.SetMetaDataAnnotation(&known.ObjectMeta, v1alpha1.AnnotationAcceptIdentity, string(system.UID))
+	if err := hub.Patch(ctx, known, patch); err != nil {
+		return fmt.Errorf("accept the identity of cluster %s: %w", cluster.Name(), err)
+	}
+	return nil
 }
 
 // awaitMembers waits until these members are Ready.
