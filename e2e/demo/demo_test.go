@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -147,6 +148,11 @@ func (d *demoProcess) testPortTaken(t *testing.T) {
 	if d.port(t, "west") == earlier {
 		t.Error("the cluster has the same port")
 	}
+	west, err := environment.NewClient(d.cluster(t, "west").Kubeconfig())
+	must(t, err)
+	await(t, "the AppService to be delivered to the new cluster", func(ctx context.Context) error {
+		return west.Get(ctx, sampleKey, &appsv1.Deployment{})
+	})
 	d.awaitReady(t, "north", "west")
 }
 

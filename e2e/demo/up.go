@@ -180,7 +180,8 @@ func (d *demo) awaitMembers(ctx context.Context, hub client.Client, members ...s
 				member := &v1alpha1.MemberCluster{}
 				if err := hub.Get(ctx, client.ObjectKey{Name: name}, member); err != nil {
 					waiting = append(waiting, err)
-				} else if !member.IsReady() {
+				} else if _, replaced := member.Annotations[v1alpha1.AnnotationAcceptIdentity]; replaced || !member.IsReady() {
+					// The operator removes the annotation when it uses the other cluster.
 					waiting = append(waiting, fmt.Errorf("%s: %s", name, conditions(member.Status.Conditions)))
 				}
 			}
