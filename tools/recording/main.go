@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"flag"
 	"fmt"
@@ -31,14 +32,19 @@ type scene struct {
 	times int
 }
 
+// sample is the AppService of the recording. Its times are short.
+//
+//go:embed web.yaml
+var sample []byte
+
 var scenes = []scene{
-	{command: "# One object on the hub runs an application on every cluster.", read: 300 * time.Millisecond},
-	{command: "kubectl apply -f config/samples/rollout.yaml", read: 800 * time.Millisecond, until: "Ready        3/3 pods", times: 3},
+	{command: "cat web.yaml", read: 2500 * time.Millisecond},
+	{command: "kubectl apply -f web.yaml", read: 800 * time.Millisecond, until: "Ready        3/3 pods", times: 3},
 	{command: "kubectl appsvc status web", read: 1700 * time.Millisecond},
 	{command: "# An image that does not exist reaches one cluster, whose old pods continue to run.", read: 300 * time.Millisecond},
 	{command: `kubectl patch appservice web --type=merge -p '{"spec":{"image":"nginx:bad"}}'`, read: 800 * time.Millisecond, until: "ImagePullBackOff: ", times: 1},
 	{command: "kubectl appsvc status web", read: 3 * time.Second, until: "RolledBack", times: 1},
-	{command: "# A minute later, without a command:", read: 300 * time.Millisecond},
+	{command: "# Some seconds later, without a command:", read: 300 * time.Millisecond},
 	{command: "kubectl appsvc status web", read: 3 * time.Second},
 	{command: "# A cluster loses its power: the others are not affected.", read: 300 * time.Millisecond},
 	{command: "bin/demo stop north", read: 1200 * time.Millisecond, until: "north  Unknown", times: 1},
@@ -83,7 +89,7 @@ func run(ctx context.Context, out string) (err error) {
 }
 
 // workingDirectory returns a directory in which the commands are typed as in the root of the
-// repository, but whose demo is another one.
+// repository, but whose demo is another one. It has the sample, as web.yaml.
 func workingDirectory() (string, error) {
 	dir, err := os.MkdirTemp("", "fleetwright")
 	if err != nil {
@@ -98,7 +104,7 @@ func workingDirectory() (string, error) {
 			return "", err
 		}
 	}
-	return dir, nil
+	return dir, os.WriteFile(filepath.Join(dir, "web.yaml"), sample, 0o600)
 }
 
 // run runs a command outside of the recording.
