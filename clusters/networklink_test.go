@@ -56,7 +56,7 @@ func newNetworkLink(t testing.TB, server string) *networkLink {
 // socket is bound to it. It never returns the address of an API server that was stopped.
 func reserveAddress(t testing.TB) string {
 	t.Helper()
-	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+	socket, err := newSocket()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,6 +116,17 @@ func (l *networkLink) setModeWithDelay(to mode, delay time.Duration) error {
 	return nil
 }
 
+// newSocket returns a TCP socket that no child process inherits. macOS has no SOCK_CLOEXEC.
+func newSocket() (int, error) {
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)
+	if err == nil {
+		syscall.CloseOnExec(socket)
+	}
+	return socket, err
+}
+
 // listenWithFullQueue listens at an address with a queue of one, and fills the queue. Linux then
 // drops every further SYN.
 func listenWithFullQueue(address string) (sockets []int, err error) {
@@ -125,7 +136,7 @@ func listenWithFullQueue(address string) (sockets []int, err error) {
 	}
 	name := &syscall.SockaddrInet4{Port: at.Port, Addr: [4]byte(at.IP.To4())}
 	for range 2 {
-		socket, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
+		socket, err := newSocket()
 		if err != nil {
 			return sockets, err
 		}
