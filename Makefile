@@ -21,6 +21,7 @@ MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
 CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
 
 need = @tools/install.sh $(BIN) $(1)
+static = CGO_ENABLED=0 go build -trimpath# the same flags everywhere, so that packages are compiled once
 image = go -C tools/release run ./image -root $(CURDIR) -version '$(VERSION)' $(2) '$(1)'
 release = go -C tools/release run . -root $(CURDIR) -binaries $(BIN) -version '$(VERSION)' $(1)
 
@@ -33,7 +34,7 @@ help: ## list the targets
 
 .PHONY: build run image push install deploy undeploy dist dist-plugin chart release release-dry-run
 build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its completion, statically linked
-	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
+	$(static) -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
 	@install -m 755 cmd/kubectl-appsvc/kubectl_complete-appsvc $(BIN)/
 
 run: build ## run the operator against the current kubeconfig
@@ -219,27 +220,27 @@ bench-members: build ## measure the cost of a member, how fast members join, and
 ## Try it
 
 .PHONY: demo demo-down kind-demo kind-demo-down build-demo recording
-build-demo: build
-	go build -o $(BIN)/demo ./e2e/demo
+build-demo:
+	$(static) -o $(BIN)/demo ./e2e/demo
 
-demo: build-demo ## start a hub and members on this machine, with a running app
+demo: build build-demo ## start a hub and members on this machine, with a running app
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH $(BIN)/demo up
 
-demo-down: ## remove the demo
-	go run ./e2e/demo down
+demo-down: build-demo ## remove the demo
+	$(BIN)/demo down
 
-kind-demo: build-demo ## start the demo on kind, with real pods; needs Docker
+kind-demo: build build-demo ## start the demo on kind, with real pods; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
 	@e2e/kind/images.sh
 	@$(call image,localhost/fleetwright:dev)
 	$(BIN)/demo -environment kind up
 
-kind-demo-down: ## remove the demo on kind
-	go run ./e2e/demo -environment kind down
+kind-demo-down: build-demo ## remove the demo on kind
+	$(BIN)/demo -environment kind down
 
-recording: build-demo ## record docs/images/demo.svg: a terminal with commands of another demo; some two minutes
+recording: build build-demo ## record docs/images/demo.svg: a terminal with commands of another demo; some two minutes
 	$(call need,$(CLUSTER))
 	cd tools/recording && go test . && go build -o $(BIN)/recording .
 	$(BIN)/recording

@@ -119,7 +119,7 @@ download() {
     describe "$name"; describe_published "$name"
     [[ $path == "$file" ]] || echo "$path" >"$stamp"
     link "$path" "$name"
-  done < <(cd "$here/.." && go run ./internal/download -not-in "$bin" install "${requests[@]}" 9>&- || log "tools: go run ./internal/download failed: building from source")
+  done < <(cd "$here/.." && go run -trimpath ./internal/download -not-in "$bin" install "${requests[@]}" 9>&- || log "tools: go run ./internal/download failed: building from source")
 }
 
 # ldflags prints the linker flags. A binary that is built from a module has no version of its own.
