@@ -100,13 +100,17 @@ describe_published() {
   stamp=$cache/path-$1-$version
 }
 
-# known NAME links a tool that was downloaded or found in PATH before. A program in PATH that
-# changed since is not used.
+# known NAME links a tool that was downloaded or found in PATH before. A program in PATH that changed
+# since is not used: its inode or the time of its last change is another one.
 known() {
   local path
   if [[ -n $file && -x $file ]]; then link "$file" "$1"; return; fi
-  path=$(cat "$stamp" 2>/dev/null) && [[ -x $path && $stamp -nt $path ]] && link "$path" "$1"
+  path=$(head -n 1 "$stamp" 2>/dev/null) && [[ -x $path && $(state "$path") == $(tail -n 1 "$stamp") ]] && link "$path" "$1"
 }
+
+# state FILE prints what changes with the file. A package manager keeps the time of the build, so
+# that time is not enough.
+state() { ls -Lldci "$1"; }
 
 # download NAME... links the tools that PATH has or that it can download.
 download() {
@@ -117,7 +121,7 @@ download() {
   done
   while read -r name path; do
     describe "$name"; describe_published "$name"
-    [[ $path == "$file" ]] || echo "$path" >"$stamp"
+    [[ $path == "$file" ]] || { echo "$path"; state "$path"; } >"$stamp"
     link "$path" "$name"
   done < <(cd "$here/.." && go run -trimpath ./internal/download -not-in "$bin" install "${requests[@]}" 9>&- || log "tools: go run ./internal/download failed: building from source")
 }

@@ -43,7 +43,7 @@ type options struct {
 	sliceThreshold          int
 	propagateFrom           string
 	propagated              sources.Namespaces
-	metrics                 metricsServer
+	metrics                 metricsFlags
 	probeAddress            string
 	leaderElect             bool
 	leaderElectionNamespace string

@@ -15,14 +15,14 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// metricsServer are the flags of the metrics server. They have the names of Kubebuilder.
-type metricsServer struct {
+// metricsFlags are the flags of the metrics server. They have the names of Kubebuilder.
+type metricsFlags struct {
 	address                    string
 	secure                     bool
 	certDir, certName, keyName string
 }
 
-func (s *metricsServer) addFlags(f *pflag.FlagSet) {
+func (s *metricsFlags) addFlags(f *pflag.FlagSet) {
 	f.StringVar(&s.address, "metrics-bind-address", ":8443", "`address` of the metrics server; 0 disables it")
 	f.BoolVar(&s.secure, "metrics-secure", true, "serve metrics by HTTPS, to clients with a bearer token that the hub authorizes to get /metrics; false serves them by HTTP to everybody")
 	f.StringVar(&s.certDir, "metrics-cert-path", "", "`directory` with the certificate and the key of the metrics server; empty uses a self-signed certificate")
@@ -32,7 +32,7 @@ func (s *metricsServer) addFlags(f *pflag.FlagSet) {
 
 // check returns an error if the flags are invalid. A certificate that does not exist is an error,
 // because the metrics server would use a self-signed one instead.
-func (s *metricsServer) check() error {
+func (s *metricsFlags) check() error {
 	if s.certDir == "" || s.address == "0" {
 		return nil
 	}
@@ -47,7 +47,7 @@ func (s *metricsServer) check() error {
 
 // options returns the options of the metrics server. The configuration of the hub must have no fence:
 // a standby serves metrics too, and each review of a client is a POST request.
-func (s *metricsServer) options(hub *rest.Config) metricsserver.Options {
+func (s *metricsFlags) options(hub *rest.Config) metricsserver.Options {
 	options := metricsserver.Options{
 		BindAddress: s.address, SecureServing: s.secure,
 		CertDir: s.certDir, CertName: s.certName, KeyName: s.keyName,

@@ -241,7 +241,8 @@ func (d *demo) awaitDeletion(ctx context.Context, hub client.Client) error {
 	}))
 }
 
-// awaitSample waits until the sample is Ready or has an image that does not exist, and shows on how many clusters it is ready.
+// awaitSample waits until the sample is Ready, and shows on how many clusters it is ready. An image
+// that cannot be pulled ends it with an error.
 func (d *demo) awaitSample(ctx context.Context, hub client.Client, timeout time.Duration) error {
 	start, shown := time.Now(), ""
 	var broken error
@@ -336,6 +337,10 @@ Next steps:
   # an image that does not exist: status shows ImagePullBackOff, and the old pods continue to run
   %[2]s patch appservice web --type=merge -p '{"spec":{"image":"nginx:doesnotexist"}}'
   %[8]s rollout undo web
+
+  # with spec.rollout, it reaches one cluster, and is rolled back after some 15 seconds
+  %[2]s patch appservice web --type=merge -p '{"spec":{"progressDeadlineSeconds":10,"rollout":{"minReadySeconds":2,"progressDeadlineSeconds":15}}}'
+  %[2]s patch appservice web --type=merge -p '{"spec":{"image":"nginx:bad"}}'
 
   %[6]s stop north    # a member fails: it becomes Unknown, the others are not affected
   %[6]s start north   # it comes back and gets all changes

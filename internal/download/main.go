@@ -38,13 +38,13 @@ func main() {
 
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("download", flag.ContinueOnError)
-	tools := flags.String("tools", "tools", "the directory of checksums.txt and of the modules that pin the versions")
+	dir := flags.String("tools", "tools", "the directory of checksums.txt and of the modules that pin the versions")
 	platform := flags.String("platform", runtime.GOOS+"/"+runtime.GOARCH, "the platform of the binaries")
 	notIn := flags.String("not-in", "", "a directory of PATH that is not searched")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	file := filepath.Join(*tools, "checksums.txt")
+	file := filepath.Join(*dir, "checksums.txt")
 	switch command := flags.Arg(0); command {
 	case "install", "urls", "verify":
 		entries, err := readEntries(file)
@@ -60,7 +60,7 @@ func run(ctx context.Context, args []string) error {
 			}
 			return nil
 		case "verify":
-			return verify(entries, *tools)
+			return verify(entries, *dir)
 		}
 		fetcher, err := newFetcher(os.Getenv("TOOLS_MIRROR"))
 		if err != nil {
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		return update(ctx, fetcher, *tools, file)
+		return update(ctx, fetcher, *dir, file)
 	default:
 		return fmt.Errorf("%q is no command of download: use install, urls, verify or update", strings.Join(args, " "))
 	}

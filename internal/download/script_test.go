@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -9,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // checkout is a copy of what tools/install.sh needs, with checksums of the binaries that a mirror
@@ -176,10 +178,11 @@ func TestInstall_script_uses_programs_in_PATH(t *testing.T) {
 	if output := c.install(t, home); output != "" {
 		t.Errorf("the second run says\n%s", output)
 	}
-	// After an update of the program, its version is not known.
+	// After an update of the program, its version is not known. Package managers keep the time of its build.
 	for _, name := range []string{"etcd", "kubectl"} {
 		file := filepath.Join(c.dir, "path", name)
-		if err := os.WriteFile(file, []byte("#!/bin/sh\necho 1.2.3\n"), 0o755); err != nil {
+		built := time.Now().Add(-24 * time.Hour)
+		if err := errors.Join(os.WriteFile(file, []byte("#!/bin/sh\necho 1.2.3\n"), 0o755), os.Chtimes(file, built, built)); err != nil {
 			t.Fatal(err)
 		}
 	}

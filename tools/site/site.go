@@ -21,9 +21,9 @@ type group struct {
 // groups are the navigation. Other files of docs/ follow in the group More, and the records in
 // docs/decisions only in their README.
 var groups = []group{
-	{"Start", []string{"README.md", "docs/install.md"}},
+	{"Start", []string{"README.md", "docs/install.md", "docs/comparison.md"}},
 	{"Use", []string{"docs/fields.md", "docs/rollouts.md", "docs/configuration.md", "docs/ui.md"}},
-	{"Operate", []string{"docs/operations.md", "docs/metrics.md", "docs/kubeconfig.md"}},
+	{"Operate", []string{"docs/operations.md", "docs/metrics.md", "docs/kubeconfig.md", "docs/releases.md", "docs/CHANGELOG.md"}},
 	{"Reference", []string{"docs/api.md", "docs/cli.md"}},
 	{"Background", []string{"docs/architecture.md", "docs/benchmarks.md", "docs/decisions/README.md"}},
 	{"More", nil},
