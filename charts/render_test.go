@@ -270,6 +270,26 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// Numbers of a values file reach the flags as they are written. Helm reads them as floating-point
+// numbers, as it does with --set-json and not with --set.
+func TestNumbersOfFlags(t *testing.T) {
+	for value, want := range map[string]string{
+		"flags.member-burst=1000000":   "--member-burst=1000000",
+		"flags.member-qps=20000000":    "--member-qps=20000000",
+		"flags.member-qps=0.5":         "--member-qps=0.5",
+		"flags.slice-threshold=500":    "--slice-threshold=500",
+		"flags.tracing-sample=0.00001": "--tracing-sample=1e-05",
+	} {
+		t.Run(value, func(t *testing.T) {
+			objects := render(t, "fleetwright", namespace, "--set", "crds.install=false", "--set-json", value)
+			args := containerOf(t, find(t, objects, "Deployment"))["args"]
+			if diff := cmp.Diff([]any{"--secret-namespace=$(POD_NAMESPACE)", want}, args); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // renderSmall returns the objects that the chart renders with these values, without the CRDs.
 func renderSmall(t *testing.T, values string) []*unstructured.Unstructured {
 	t.Helper()
