@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -267,6 +268,26 @@ func TestValues(t *testing.T) {
 				t.Errorf("%s is %s, want %s", path, got, content)
 			}
 		})
+	}
+}
+
+// A label or an annotation of a pod replaces none of the chart's own, and no key is there twice.
+func TestOwnMetadataOfPodsCannotBeReplaced(t *testing.T) {
+	name, container := `app\.kubernetes\.io/name`, `kubectl\.kubernetes\.io/default-container`
+	out := run(t, "helm", "template", "fleetwright", "fleetwright", "--show-only", "templates/deployment.yaml",
+		"--set", "podLabels."+name+"=other,podLabels.a=b,podAnnotations."+container+"=other,podAnnotations.a=b")
+	deployment := &appsv1.Deployment{}
+	if err := yaml.UnmarshalStrict([]byte(out), deployment); err != nil {
+		t.Fatal(err)
+	}
+	pod := deployment.Spec.Template
+	got := []map[string]string{pod.Labels, pod.Annotations}
+	want := []map[string]string{
+		{"a": "b", "app.kubernetes.io/name": "fleetwright"},
+		{"a": "b", "kubectl.kubernetes.io/default-container": "fleetwright"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
