@@ -21,12 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// install installs a chart in namespace fleetwright-system until the test ends. The CRDs stay, as on the
-// hub of a user, and so the tests share them.
-func install(t *testing.T, chart string, args ...string) {
+// install installs a chart in namespace fleetwright-system until the test ends, and returns what helm
+// prints. The CRDs stay, as on the hub of a user, and so the tests share them.
+func install(t *testing.T, chart string, args ...string) string {
 	t.Helper()
 	t.Cleanup(func() { uninstall(t) })
-	run(t, "helm", append([]string{"install", "fleetwright", chart, "--namespace", namespace, "--create-namespace"}, args...)...)
+	args = append([]string{"fleetwright", chart, "--namespace", namespace, "--create-namespace"}, args...)
+	return run(t, "helm", append([]string{"install"}, args...)...)
 }
 
 // uninstall removes the release, if any, and waits until its Deployment is deleted.
@@ -145,7 +146,11 @@ const (
 
 // Each step continues where the previous one ended.
 func TestRelease(t *testing.T) {
-	install(t, olderChart(t))
+	older := olderChart(t)
+	sample := "/fleetwright/v0.0.0-older/config/samples/appservice.yaml\n"
+	if notes := install(t, older); !strings.Contains(notes, sample) {
+		t.Errorf("the notes do not have the sample of the same version, %s:\n%s", sample, notes)
+	}
 	if got := imageOf(t); got != olderImage || hasField(t) {
 		t.Fatalf("the older chart runs %s, and its CRD has the new field: %t", got, hasField(t))
 	}
