@@ -197,6 +197,20 @@ func TestRelease(t *testing.T) {
 		}
 		kept(t)
 	})
+	t.Run("the older chart without its CRDs keeps the newer ones", func(t *testing.T) {
+		run(t, "helm", "upgrade", "fleetwright", older, "--namespace", namespace, "--reset-then-reuse-values", "--set", "crds.install=false")
+		if got := imageOf(t); got != olderImage || !hasField(t) {
+			t.Errorf("it runs %s, and the CRD has the new field: %t", got, hasField(t))
+		}
+		kept(t)
+	})
+	t.Run("the next upgrade installs the CRDs again", func(t *testing.T) {
+		run(t, "helm", "upgrade", "fleetwright", "fleetwright", "--namespace", namespace, "--reset-then-reuse-values", "--set", "crds.install=true")
+		if got := imageOf(t); got != image || !hasField(t) {
+			t.Errorf("it runs %s, and the CRD has the new field: %t", got, hasField(t))
+		}
+		kept(t)
+	})
 	t.Run("a rollback changes both back", func(t *testing.T) {
 		run(t, "helm", "rollback", "fleetwright", "1", "--namespace", namespace)
 		if got := imageOf(t); got != olderImage || hasField(t) {
