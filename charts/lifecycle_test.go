@@ -21,8 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// install installs a chart in namespace fleetwright-system until the test ends, and returns what helm
-// prints. The CRDs stay, as on the hub of a user, and so the tests share them.
+// install installs a chart in namespace fleetwright-system until the test ends, and returns what
+// helm prints. The CRDs stay, as on the hub of a user, and so the tests share them.
 func install(t *testing.T, chart string, args ...string) string {
 	t.Helper()
 	t.Cleanup(func() { uninstall(t) })
@@ -38,8 +38,8 @@ func uninstall(t *testing.T) {
 	}
 }
 
-// createApp creates an AppService until the test ends. It is retried, because a new CRD is served after a
-// moment.
+// createApp creates an AppService until the test ends. It is retried, because a new CRD is served
+// after a moment.
 func createApp(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	app := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"image": "web:1"}}}
@@ -302,7 +302,8 @@ func TestAllValuesAreAccepted(t *testing.T) {
 	run(t, "helm", "upgrade", "fleetwright", "fleetwright-member", "--namespace", namespace, "--set", "configuration=true")
 }
 
-// The pod of `helm test` complies with the restricted Pod Security Standard, as docs/install.md labels the namespace.
+// The pod of `helm test` complies with the restricted Pod Security Standard, as docs/install.md
+// labels the namespace.
 func TestCheckPodIsRestricted(t *testing.T) {
 	labels := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	name := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted", Labels: labels}}

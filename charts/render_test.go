@@ -319,8 +319,8 @@ func renderSmall(t *testing.T, values string) []*unstructured.Unstructured {
 
 const digest = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
 
-// differences returns the paths of the fields that differ. It looks into maps, and into lists of maps that
-// are equally long.
+// differences returns the paths of the fields that differ. It looks into maps, and into lists of
+// maps that are equally long.
 func differences(path string, before, after any) []string {
 	x, isMap := before.(map[string]any)
 	y, isMapToo := after.(map[string]any)
