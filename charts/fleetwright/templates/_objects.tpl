@@ -37,8 +37,8 @@ object and the ServiceAccounts of a binding get the namespace of the release.
 {{ end }}
 
 {{/*
-fleetwright.objects prints the objects of a file in generated/, a copy of a file in config/, with the
-arguments of fleetwright.object and these:
+fleetwright.objects prints the objects of a file in generated/, a copy of a file in config/, with
+the arguments of fleetwright.object and these:
 
   file     the path of the file
   without  a kind of which no object is printed, or nothing
