@@ -21,12 +21,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// install installs a chart in namespace fleetwright-system until the test ends. The CRDs stay, as on the
-// hub of a user, and so the tests share them.
-func install(t *testing.T, chart string, args ...string) {
+// install installs a chart in namespace fleetwright-system until the test ends, and returns what
+// helm prints. The CRDs stay, as on the hub of a user, and so the tests share them.
+func install(t *testing.T, chart string, args ...string) string {
 	t.Helper()
 	t.Cleanup(func() { uninstall(t) })
-	run(t, "helm", append([]string{"install", "fleetwright", chart, "--namespace", namespace, "--create-namespace"}, args...)...)
+	args = append([]string{"fleetwright", chart, "--namespace", namespace, "--create-namespace"}, args...)
+	return run(t, "helm", append([]string{"install"}, args...)...)
 }
 
 // uninstall removes the release, if any, and waits until its Deployment is deleted.
@@ -37,8 +38,8 @@ func uninstall(t *testing.T) {
 	}
 }
 
-// createApp creates an AppService until the test ends. It is retried, because a new CRD is served after a
-// moment.
+// createApp creates an AppService until the test ends. It is retried, because a new CRD is served
+// after a moment.
 func createApp(t *testing.T) *unstructured.Unstructured {
 	t.Helper()
 	app := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{"image": "web:1"}}}
@@ -116,22 +117,41 @@ func olderChart(t *testing.T) string {
 	if err := os.WriteFile(file, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	file = filepath.Join(directory, "Chart.yaml")
-	if content, err = os.ReadFile(file); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(file, []byte(strings.Replace(string(content), "appVersion: v0.0.0", "appVersion: v0.0.0-older", 1)), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	setOlderVersion(t, directory)
 	return directory
 }
 
-const image = "ghcr.io/fleetwright/fleetwright:v0.0.0"
+// setOlderVersion gives a copy of the chart another version of the operator, and so another image.
+func setOlderVersion(t *testing.T, directory string) {
+	t.Helper()
+	file := filepath.Join(directory, "Chart.yaml")
+	content, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const line = "appVersion: v0.0.0\n"
+	if strings.Count(string(content), line) != 1 {
+		t.Fatalf("%s has no line %q", file, line)
+	}
+	content = []byte(strings.Replace(string(content), line, "appVersion: v0.0.0-older\n", 1))
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+const (
+	image      = "ghcr.io/fleetwright/fleetwright:v0.0.0"
+	olderImage = image + "-older"
+)
 
 // Each step continues where the previous one ended.
 func TestRelease(t *testing.T) {
-	install(t, olderChart(t))
-	if got := imageOf(t); got != image+"-older" || hasField(t) {
+	older := olderChart(t)
+	sample := "/fleetwright/v0.0.0-older/config/samples/appservice.yaml\n"
+	if notes := install(t, older); !strings.Contains(notes, sample) {
+		t.Errorf("the notes do not have the sample of the same version, %s:\n%s", sample, notes)
+	}
+	if got := imageOf(t); got != olderImage || hasField(t) {
 		t.Fatalf("the older chart runs %s, and its CRD has the new field: %t", got, hasField(t))
 	}
 	app := createApp(t)
@@ -177,9 +197,23 @@ func TestRelease(t *testing.T) {
 		}
 		kept(t)
 	})
+	t.Run("the older chart without its CRDs keeps the newer ones", func(t *testing.T) {
+		run(t, "helm", "upgrade", "fleetwright", older, "--namespace", namespace, "--reset-then-reuse-values", "--set", "crds.install=false")
+		if got := imageOf(t); got != olderImage || !hasField(t) {
+			t.Errorf("it runs %s, and the CRD has the new field: %t", got, hasField(t))
+		}
+		kept(t)
+	})
+	t.Run("the next upgrade installs the CRDs again", func(t *testing.T) {
+		run(t, "helm", "upgrade", "fleetwright", "fleetwright", "--namespace", namespace, "--reset-then-reuse-values", "--set", "crds.install=true")
+		if got := imageOf(t); got != image || !hasField(t) {
+			t.Errorf("it runs %s, and the CRD has the new field: %t", got, hasField(t))
+		}
+		kept(t)
+	})
 	t.Run("a rollback changes both back", func(t *testing.T) {
 		run(t, "helm", "rollback", "fleetwright", "1", "--namespace", namespace)
-		if got := imageOf(t); got != image+"-older" || hasField(t) {
+		if got := imageOf(t); got != olderImage || hasField(t) {
 			t.Errorf("it runs %s, and the CRD has the new field: %t", got, hasField(t))
 		}
 		kept(t)
@@ -228,15 +262,25 @@ func TestHelmTakesOverAnOperatorThatKubectlApplied(t *testing.T) {
 
 // A release of the chart of the previous commit can be upgraded, if that commit has a chart.
 func TestUpgradeFromThePreviousCommit(t *testing.T) {
+	if out, err := exec.Command("git", "cat-file", "-e", "HEAD~1:charts/fleetwright").CombinedOutput(); err != nil {
+		t.Skipf("the previous commit has no chart, or is not here: %s", out)
+	}
 	directory := t.TempDir()
-	archive, err := exec.Command("git", "-C", "..", "archive", "--output", filepath.Join(directory, "chart.tar"), "HEAD~1", "charts/fleetwright").CombinedOutput()
-	if err != nil {
-		t.Skipf("the previous commit has no chart, or is not here: %s", archive)
+	archive := filepath.Join(directory, "chart.tar")
+	for _, command := range [][]string{
+		{"git", "-C", "..", "archive", "--output", archive, "HEAD~1", "charts/fleetwright"},
+		{"tar", "-C", directory, "-xf", archive},
+	} {
+		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			t.Fatalf("%s: %v\n%s", command, err, out)
+		}
 	}
-	if out, err := exec.Command("tar", "-C", directory, "-xf", filepath.Join(directory, "chart.tar")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	chart := filepath.Join(directory, "charts", "fleetwright")
+	setOlderVersion(t, chart)
+	install(t, chart)
+	if got := imageOf(t); got != olderImage {
+		t.Fatalf("the chart of the previous commit runs %s", got)
 	}
-	install(t, filepath.Join(directory, "charts", "fleetwright"))
 	app := createApp(t)
 	run(t, "helm", "upgrade", "fleetwright", "fleetwright", "--namespace", namespace)
 	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(app), app); err != nil || imageOf(t) != image {
@@ -258,7 +302,8 @@ func TestAllValuesAreAccepted(t *testing.T) {
 	run(t, "helm", "upgrade", "fleetwright", "fleetwright-member", "--namespace", namespace, "--set", "configuration=true")
 }
 
-// The pod of `helm test` complies with the restricted Pod Security Standard, as docs/install.md labels the namespace.
+// The pod of `helm test` complies with the restricted Pod Security Standard, as docs/install.md
+// labels the namespace.
 func TestCheckPodIsRestricted(t *testing.T) {
 	labels := map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
 	name := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "restricted", Labels: labels}}

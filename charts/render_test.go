@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 )
@@ -270,6 +271,46 @@ func TestValues(t *testing.T) {
 	}
 }
 
+// A label or an annotation of a pod replaces none of the chart's own, and no key is there twice.
+func TestOwnMetadataOfPodsCannotBeReplaced(t *testing.T) {
+	name, container := `app\.kubernetes\.io/name`, `kubectl\.kubernetes\.io/default-container`
+	out := run(t, "helm", "template", "fleetwright", "fleetwright", "--show-only", "templates/deployment.yaml",
+		"--set", "podLabels."+name+"=other,podLabels.a=b,podAnnotations."+container+"=other,podAnnotations.a=b")
+	deployment := &appsv1.Deployment{}
+	if err := yaml.UnmarshalStrict([]byte(out), deployment); err != nil {
+		t.Fatal(err)
+	}
+	pod := deployment.Spec.Template
+	got := []map[string]string{pod.Labels, pod.Annotations}
+	want := []map[string]string{
+		{"a": "b", "app.kubernetes.io/name": "fleetwright"},
+		{"a": "b", "kubectl.kubernetes.io/default-container": "fleetwright"},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+// Numbers of a values file reach the flags as they are written. Helm reads them as floating-point
+// numbers, as it does with --set-json and not with --set.
+func TestNumbersOfFlags(t *testing.T) {
+	for value, want := range map[string]string{
+		"flags.member-burst=1000000":   "--member-burst=1000000",
+		"flags.member-qps=20000000":    "--member-qps=20000000",
+		"flags.member-qps=0.5":         "--member-qps=0.5",
+		"flags.slice-threshold=500":    "--slice-threshold=500",
+		"flags.tracing-sample=0.00001": "--tracing-sample=1e-05",
+	} {
+		t.Run(value, func(t *testing.T) {
+			objects := render(t, "fleetwright", namespace, "--set", "crds.install=false", "--set-json", value)
+			args := containerOf(t, find(t, objects, "Deployment"))["args"]
+			if diff := cmp.Diff([]any{"--secret-namespace=$(POD_NAMESPACE)", want}, args); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
 // renderSmall returns the objects that the chart renders with these values, without the CRDs.
 func renderSmall(t *testing.T, values string) []*unstructured.Unstructured {
 	t.Helper()
@@ -278,8 +319,8 @@ func renderSmall(t *testing.T, values string) []*unstructured.Unstructured {
 
 const digest = "2d711642b726b04401627ca9fbac32f5c8530fb1903cc4db02258717921a4881"
 
-// differences returns the paths of the fields that differ. It looks into maps, and into lists of maps that
-// are equally long.
+// differences returns the paths of the fields that differ. It looks into maps, and into lists of
+// maps that are equally long.
 func differences(path string, before, after any) []string {
 	x, isMap := before.(map[string]any)
 	y, isMapToo := after.(map[string]any)

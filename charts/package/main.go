@@ -1,10 +1,10 @@
-// Command package writes the charts of this repository as archives. The same sources give the same bytes,
-// which `helm package` does not: it stores the times of the files.
+// Command package writes the charts of this repository as archives. The same sources give the same
+// bytes, which `helm package` does not: it stores the times of the files.
 //
 //	go run ./charts/package VERSION DIRECTORY
 //
-// VERSION is that of the release, such as v1.2.3. Each chart gets it as its version, without the v, and as
-// the version of the application, which is the tag of the image.
+// VERSION is that of the release, such as v1.2.3. Each chart gets it as its version, without the v,
+// and as the version of the application, which is the tag of the image.
 package main
 
 import (

@@ -7,8 +7,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{/*
-fleetwright.object prints an object of config/. It gets the labels of the chart, and a namespaced object
-and the ServiceAccounts of a binding get the namespace of the release.
+fleetwright.object prints an object of config/. It gets the labels of the chart, and a namespaced
+object and the ServiceAccounts of a binding get the namespace of the release.
 
   root         the root context
   object       the object, which is changed
@@ -17,10 +17,14 @@ and the ServiceAccounts of a binding get the namespace of the release.
   namespace    the namespace of the object, or nothing for that of the release
 */}}
 {{- define "fleetwright.object" -}}
-{{- $labels := merge (dict) (.object.metadata.labels | default dict) (.labels | default dict) (include "fleetwright.labels" .root | fromYaml) }}
+{{- $labels := merge (dict)
+  (.object.metadata.labels | default dict)
+  (.labels | default dict)
+  (include "fleetwright.labels" .root | fromYaml) }}
 {{- $_ := set .object.metadata "labels" $labels }}
 {{- if .annotations }}
-{{- $_ := set .object.metadata "annotations" (merge (dict) .annotations (.object.metadata.annotations | default dict)) }}
+{{- $annotations := merge (dict) .annotations (.object.metadata.annotations | default dict) }}
+{{- $_ := set .object.metadata "annotations" $annotations }}
 {{- end }}
 {{- if or .object.metadata.namespace .namespace }}
 {{- $_ := set .object.metadata "namespace" (.namespace | default .root.Release.Namespace) }}
@@ -33,7 +37,7 @@ and the ServiceAccounts of a binding get the namespace of the release.
 {{ end }}
 
 {{/*
-fleetwright.objects prints the objects of a file in generated/, which is a copy of a file in config/, with
+fleetwright.objects prints the objects of a file in generated/, a copy of a file in config/, with
 the arguments of fleetwright.object and these:
 
   file     the path of the file
