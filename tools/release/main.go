@@ -266,11 +266,11 @@ func (r *release) plugins(ctx context.Context, platforms []source.Platform) erro
 
 // manifest writes install.yaml.
 func (r *release) manifest(ctx context.Context) error {
-	var out, complaint bytes.Buffer
+	var out, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, filepath.Join(r.tree.Dir, "tools", "manifests.sh"), r.binaries, "render", image+":"+r.version)
-	command.Stdout, command.Stderr = &out, &complaint
+	command.Stdout, command.Stderr = &out, &stderr
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("install.yaml: %w: %s", err, bytes.TrimSpace(complaint.Bytes()))
+		return fmt.Errorf("install.yaml: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return r.file("install.yaml", out.Bytes())
 }

@@ -1,4 +1,4 @@
-// Package source builds programs of the project, and tells which commit they are built from. The
+// Package source builds programs of the project, and reports which commit they are built from. The
 // same commit and the same version of Go give the same bytes on every machine.
 package source
 
@@ -72,12 +72,12 @@ func (t *Tree) Build(ctx context.Context, pkg, version string, platform Platform
 
 // run runs a program in a directory, and returns its standard output.
 func run(ctx context.Context, dir string, env []string, program string, args ...string) (string, error) {
-	var out, complaint bytes.Buffer
+	var out, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, program, args...)
-	command.Dir, command.Stdout, command.Stderr = dir, &out, &complaint
+	command.Dir, command.Stdout, command.Stderr = dir, &out, &stderr
 	command.Env = slices.Concat(os.Environ(), env)
 	if err := command.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w", program, errors.Join(err, errors.New(strings.TrimSpace(complaint.String()))))
+		return "", fmt.Errorf("%s: %w", program, errors.Join(err, errors.New(strings.TrimSpace(stderr.String()))))
 	}
 	return out.String(), nil
 }
