@@ -222,13 +222,16 @@ bench-members: build ## measure the cost of a member, how fast members join, and
 
 ## Try it
 
-.PHONY: demo demo-down kind-demo kind-demo-down build-demo recording
+.PHONY: demo note-demo demo-down kind-demo kind-demo-down build-demo recording
 build-demo:
 	$(static) -o $(BIN)/demo ./e2e/demo
 
-demo: build build-demo ## start a hub and members on this machine, with a running app
+demo: note-demo build build-demo ## start a hub and members on this machine, with a running app
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH $(BIN)/demo up
+
+note-demo:
+	@[[ $$(uname) == Linux ]] || echo 'make demo is tested only on Linux. With Docker, make kind-demo runs the same demo.' >&2
 
 demo-down: build-demo ## remove the demo
 	$(BIN)/demo down
