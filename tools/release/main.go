@@ -27,6 +27,8 @@ import (
 const (
 	image     = "ghcr.io/fleetwright/fleetwright"
 	downloads = "https://github.com/fleetwright/fleetwright/releases/download/"
+
+	unreleased = "Nothing is released yet" // in the documentation, until the first release
 )
 
 var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
@@ -163,6 +165,9 @@ func (r *release) notes(path string, final bool) error {
 	section, found := findSection(string(changes), strings.TrimPrefix(r.version, "v"))
 	if !found && final {
 		return fmt.Errorf("docs/CHANGELOG.md has no section %s: rename Unreleased, and add an empty one", strings.TrimPrefix(r.version, "v"))
+	}
+	if final && strings.Contains(section, unreleased) {
+		return fmt.Errorf("section %s of docs/CHANGELOG.md says %q: remove the statements that docs/releases.md lists", strings.TrimPrefix(r.version, "v"), unreleased)
 	}
 	if !found {
 		section, _ = findSection(string(changes), "Unreleased")

@@ -22,6 +22,8 @@ import (
 	"github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdxlib"
 	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/tools/release/source"
 )
 
 var (
@@ -257,6 +259,30 @@ func TestRefusedVersions(t *testing.T) {
 		if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), "is no version") {
 			t.Errorf("%q: got error %v", text, err)
 		}
+	}
+}
+
+func TestNotes(t *testing.T) {
+	const changes = "# Changes\n\n## [Unreleased]\n\nNothing is released yet. The first release will have:\n\n- a\n\n"
+	for name, test := range map[string]struct{ log, want string }{
+		"no section":                      {log: changes, want: "has no section 0.0.1"},
+		"a section of the first release":  {log: strings.Replace(changes, "[Unreleased]", "[0.0.1]", 1), want: unreleased},
+		"a section that can be published": {log: changes + "## [0.0.1] - 2026-12-01\n\n- a\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := errors.Join(os.Mkdir(filepath.Join(dir, "docs"), 0o755), os.WriteFile(filepath.Join(dir, "docs", "CHANGELOG.md"), []byte(test.log), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			r := &release{tree: &source.Tree{Dir: dir}, version: version}
+			err := r.notes(filepath.Join(dir, "notes.md"), true)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got error %v, want %q", err, test.want)
+			}
+			if err := r.notes(filepath.Join(dir, "notes.md"), false); err != nil {
+				t.Errorf("a release that is not final: %v", err)
+			}
+		})
 	}
 }
 
