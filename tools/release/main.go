@@ -58,7 +58,7 @@ func main() {
 	flag.StringVar(&o.imagePlatforms, "platforms", "linux/amd64 linux/arm64", "platforms of the image")
 	flag.StringVar(&o.pluginPlatforms, "plugin-platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64", "platforms of the plugin")
 	flag.BoolVar(&o.pluginOnly, "plugin-only", false, "write only the plugin and its krew manifest")
-	flag.BoolVar(&o.final, "final", false, "fail if docs/CHANGELOG.md has no section for the version")
+	flag.BoolVar(&o.final, "final", false, "fail if a file is not committed, or docs/CHANGELOG.md has no section for the version")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := o.run(ctx)
@@ -88,6 +88,9 @@ func (o *options) run(ctx context.Context) error {
 	tree, err := source.Open(ctx, root)
 	if err != nil {
 		return err
+	}
+	if o.final && tree.Changes != "" {
+		return fmt.Errorf("files differ from the commit: commit or remove them, or use make release-dry-run\n%s", tree.Changes)
 	}
 	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
 		return err

@@ -262,6 +262,38 @@ func TestRefusedVersions(t *testing.T) {
 	}
 }
 
+// runGit runs Git in a directory.
+func runGit(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestChangedFiles(t *testing.T) {
+	dir := t.TempDir()
+	runGit(t, dir, "init", "--quiet")
+	runGit(t, dir, "commit", "--quiet", "--allow-empty", "--message", "first")
+	revision := runGit(t, dir, "rev-parse", "HEAD")
+	if tree, err := source.Open(t.Context(), dir); err != nil || tree.Revision != revision || tree.Changes != "" {
+		t.Errorf("without changes: got %+v, %v", tree, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "values.yaml~"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if tree, err := source.Open(t.Context(), dir); err != nil || tree.Revision != revision+"-dirty" {
+		t.Errorf("with a file that is not committed: got %+v, %v", tree, err)
+	}
+	o := &options{root: dir, version: version, out: filepath.Join(t.TempDir(), "release"), final: true}
+	if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), "values.yaml~") {
+		t.Errorf("a final release: got error %v", err)
+	}
+}
+
 func TestNotes(t *testing.T) {
 	const changes = "# Changes\n\n## [Unreleased]\n\nNothing is released yet. The first release will have:\n\n- a\n\n"
 	for name, test := range map[string]struct{ log, want string }{

@@ -18,7 +18,8 @@ import (
 // Tree is a clone of the project.
 type Tree struct {
 	Dir      string
-	Revision string    // the commit, or unknown
+	Revision string    // the commit, or unknown; with -dirty if the files differ from it
+	Changes  string    // how the files differ from the commit, as git status prints it
 	Time     time.Time // of the commit, or SOURCE_DATE_EPOCH
 }
 
@@ -36,6 +37,12 @@ func Open(ctx context.Context, dir string) (*Tree, error) {
 		tree.Revision = revision
 		if seconds == "" {
 			seconds = committed
+		}
+		if tree.Changes, err = run(ctx, dir, nil, "git", "status", "--porcelain"); err != nil {
+			return nil, err
+		}
+		if tree.Changes != "" {
+			tree.Revision += "-dirty"
 		}
 	}
 	if seconds == "" {
