@@ -33,17 +33,49 @@ var (
 
 const version = "v0.0.1"
 
-// build writes a release for this platform.
-func build(t *testing.T) string {
+// build writes a release of a clone for this platform.
+func build(t *testing.T, root string) string {
 	t.Helper()
 	o := &options{
-		root: "../..", version: version, out: filepath.Join(t.TempDir(), "release"), binaries: *binaries,
+		root: root, version: version, out: filepath.Join(t.TempDir(), "release"), binaries: *binaries,
 		imagePlatforms: "linux/" + runtime.GOARCH, pluginPlatforms: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	if err := o.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return o.out
+}
+
+// cloneHere returns a clone of this clone in another directory, with its changed and new files.
+func cloneHere(t *testing.T) string {
+	t.Helper()
+	const root = "../.."
+	dir := filepath.Join(t.TempDir(), "clone")
+	runGit(t, root, "clone", "--quiet", "--shared", "--no-checkout", ".", dir)
+	index := runGit(t, root, "rev-parse", "--path-format=absolute", "--git-path", "index")
+	copyFile(t, index, filepath.Join(dir, ".git", "index"))
+	for _, name := range strings.Split(runGit(t, root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
+		info, err := os.Lstat(filepath.Join(root, name))
+		if err == nil && info.Mode().IsRegular() {
+			copyFile(t, filepath.Join(root, name), filepath.Join(dir, name))
+		}
+	}
+	return dir
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, info.Mode().Perm())); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // readAll returns the files of a directory.
@@ -67,9 +99,9 @@ func readAll(t *testing.T, dir string) map[string][]byte {
 func TestRelease(t *testing.T) {
 	dir, released := *existing, version
 	if dir == "" {
-		dir = build(t)
-		t.Run("is the same when built again", func(t *testing.T) {
-			first, second := readAll(t, dir), readAll(t, build(t))
+		dir = build(t, "../..")
+		t.Run("is the same when built in another directory", func(t *testing.T) {
+			first, second := readAll(t, dir), readAll(t, build(t, cloneHere(t)))
 			for name := range second {
 				if !bytes.Equal(first[name], second[name]) {
 					t.Errorf("%s differs", name)
