@@ -14,7 +14,10 @@ endif
 
 BIN := $(CURDIR)/bin
 PLATFORMS ?=
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+ifndef VERSION
+  VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+endif
+export VERSION # recipes read it from the environment, because a tag may have characters of the shell
 PACKAGES = $(shell go list ./... | grep -v '/e2e\|/charts')
 # Packages with the RBAC markers of the operator's role.
 MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
@@ -22,8 +25,8 @@ CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kw
 
 need = @tools/install.sh $(BIN) $(1)
 static = CGO_ENABLED=0 go build -trimpath# the same flags everywhere, so that packages are compiled once
-image = go -C tools/release run ./image -root $(CURDIR) -version '$(VERSION)' $(2) '$(1)'
-release = go -C tools/release run . -root $(CURDIR) -binaries $(BIN) -version '$(VERSION)' $(1)
+image = go -C tools/release run ./image -root $(CURDIR) -version "$$VERSION" $(2) '$(1)'
+release = go -C tools/release run . -root $(CURDIR) -binaries $(BIN) -version "$$VERSION" $(1)
 
 .DEFAULT_GOAL := help
 .PHONY: help
@@ -34,7 +37,7 @@ help: ## list the targets
 
 .PHONY: build run image push install deploy undeploy dist dist-plugin chart release release-dry-run
 build: ## build bin/fleetwright and the plugin bin/kubectl-appsvc with its completion, statically linked
-	$(static) -ldflags "-s -w -X main.version=$(VERSION)" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
+	$(static) -ldflags "-s -w -X main.version=$$VERSION" -o $(BIN)/ ./cmd/fleetwright ./cmd/kubectl-appsvc
 	@install -m 755 cmd/kubectl-appsvc/kubectl_complete-appsvc $(BIN)/
 
 run: build ## run the operator against the current kubeconfig
@@ -70,14 +73,14 @@ dist-plugin: ## write dist/plugin: the plugin for all platforms, and its krew ma
 
 release: ## write all files of a release to dist/VERSION, for VERSION=v0.1.0: docs/releases.md
 	$(call need,kubectl)
-	@$(call release,-final -notes $(CURDIR)/dist/notes.md -out '$(CURDIR)/dist/$(VERSION)')
+	@$(call release,-final -notes $(CURDIR)/dist/notes.md -out "$(CURDIR)/dist/$$VERSION")
 
 release-dry-run: ## the same, also before docs/CHANGELOG.md has a section for VERSION=v0.1.0
 	$(call need,kubectl)
-	@$(call release,-notes $(CURDIR)/dist/notes.md -out '$(CURDIR)/dist/$(VERSION)')
+	@$(call release,-notes $(CURDIR)/dist/notes.md -out "$(CURDIR)/dist/$$VERSION")
 
 chart: ## write dist/: the Helm charts for VERSION=v0.1.0
-	@go run ./charts/package '$(VERSION)' dist
+	@go run ./charts/package "$$VERSION" dist
 
 ## Change
 
@@ -100,7 +103,7 @@ page: ## build the page of kubectl appsvc ui, whose built files are committed; n
 	@tools/page.sh build
 
 docs: ## build the documentation site from docs/: dist/docs/index.html
-	cd tools/site && go run . -version '$(VERSION)'
+	cd tools/site && go run . -version "$$VERSION"
 
 fmt: ## format the Go sources
 	$(call need,golangci-lint)
@@ -219,13 +222,16 @@ bench-members: build ## measure the cost of a member, how fast members join, and
 
 ## Try it
 
-.PHONY: demo demo-down kind-demo kind-demo-down build-demo recording
+.PHONY: demo note-demo demo-down kind-demo kind-demo-down build-demo recording
 build-demo:
 	$(static) -o $(BIN)/demo ./e2e/demo
 
-demo: build build-demo ## start a hub and members on this machine, with a running app
+demo: note-demo build build-demo ## start a hub and members on this machine, with a running app
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH $(BIN)/demo up
+
+note-demo:
+	@[[ $$(uname) == Linux ]] || echo 'make demo is tested only on Linux. With Docker, make kind-demo runs the same demo.' >&2
 
 demo-down: build-demo ## remove the demo
 	$(BIN)/demo down

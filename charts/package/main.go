@@ -1,5 +1,5 @@
-// Command package writes the charts of this repository as archives. The same sources give the same
-// bytes, which `helm package` does not: it stores the times of the files.
+// Command package writes the charts of this repository as archives, from the files that Git tracks.
+// The same sources give the same bytes, which `helm package` does not: it stores the times of the files.
 //
 //	go run ./charts/package VERSION DIRECTORY
 //
@@ -10,11 +10,13 @@ package main
 import (
 	"archive/tar"
 	"compress/gzip"
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -49,7 +51,7 @@ func writeCharts(from, version, to string, out io.Writer) error {
 	}
 	for _, chart := range charts {
 		file := filepath.Join(to, chart+"-"+strings.TrimPrefix(version, "v")+".tgz")
-		if err := writeChart(os.DirFS(from), chart, version, file); err != nil {
+		if err := writeChart(from, chart, version, file); err != nil {
 			return fmt.Errorf("package %s: %w", chart, err)
 		}
 		if _, err := fmt.Fprintln(out, file); err != nil {
@@ -60,7 +62,11 @@ func writeCharts(from, version, to string, out io.Writer) error {
 }
 
 // writeChart writes an archive of one chart.
-func writeChart(from fs.FS, chart, version, file string) (err error) {
+func writeChart(from, chart, version, file string) (err error) {
+	names, err := trackedFiles(from, chart)
+	if err != nil {
+		return err
+	}
 	created, err := os.Create(file)
 	if err != nil {
 		return err
@@ -72,28 +78,51 @@ func writeChart(from fs.FS, chart, version, file string) (err error) {
 	}()
 	compressed := gzip.NewWriter(created)
 	archive := tar.NewWriter(compressed)
-	err = fs.WalkDir(from, chart, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.Type().IsRegular() || strings.HasPrefix(entry.Name(), ".") && entry.Name() != ".helmignore" {
-			return err
-		}
-		content, err := fs.ReadFile(from, name)
-		if err != nil {
-			return err
-		}
-		if name == path.Join(chart, "Chart.yaml") {
-			if content, err = setVersion(content, version); err != nil {
-				return err
-			}
-		}
-		// The time must not be zero, because Helm warns about it.
-		header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(1, 0)}
-		if err := archive.WriteHeader(header); err != nil {
-			return err
-		}
-		_, err = archive.Write(content)
-		return err
-	})
+	for _, name := range names {
+		err = errors.Join(err, addFile(archive, from, name, version))
+	}
 	return errors.Join(err, archive.Close(), compressed.Close())
+}
+
+// trackedFiles returns the files of a chart that Git tracks. An editor may have left others there.
+func trackedFiles(from, chart string) ([]string, error) {
+	var stderr strings.Builder
+	command := exec.CommandContext(context.Background(), "git", "ls-files", "-z", "--", chart)
+	command.Dir, command.Stderr = from, &stderr
+	out, err := command.Output()
+	if err != nil {
+		return nil, fmt.Errorf("git ls-files: %w: %s", err, strings.TrimSpace(stderr.String()))
+	}
+	if len(out) == 0 {
+		return nil, errors.New("git tracks no file of it")
+	}
+	return strings.Split(strings.TrimSuffix(string(out), "\x00"), "\x00"), nil
+}
+
+// addFile adds one file to an archive. It omits a deleted file, and one that Helm does not read.
+func addFile(archive *tar.Writer, from, name, version string) error {
+	if base := path.Base(name); strings.HasPrefix(base, ".") && base != ".helmignore" {
+		return nil
+	}
+	content, err := os.ReadFile(filepath.Join(from, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if path.Base(name) == "Chart.yaml" {
+		if content, err = setVersion(content, version); err != nil {
+			return err
+		}
+	}
+	// The time must not be zero, because Helm warns about it.
+	header := &tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(content)), ModTime: time.Unix(1, 0)}
+	if err := archive.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err = archive.Write(content)
+	return err
 }
 
 // setVersion returns a Chart.yaml with the versions of a release.

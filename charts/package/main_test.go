@@ -13,12 +13,26 @@ import (
 
 func TestArchives(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
-	// A clone has other times of files.
+	// A clone has other times of files, and an editor leaves files that no archive may have.
 	copied := filepath.Join(t.TempDir(), "charts")
 	if err := os.CopyFS(copied, os.DirFS("..")); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.Chtimes(filepath.Join(copied, "fleetwright", "values.yaml"), time.Unix(9, 0), time.Unix(9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	tracked, err := trackedFiles("..", ".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"init", "--quiet"}, append([]string{"add", "--"}, tracked...)} {
+		command := exec.Command("git", args...)
+		command.Dir = copied
+		if out, err := command.CombinedOutput(); err != nil {
+			t.Fatalf("git %v: %v: %s", args, err, out)
+		}
+	}
+	if err := os.WriteFile(filepath.Join(copied, "fleetwright", "values.yaml~"), []byte("old"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := writeCharts("..", "v1.2.3", first, io.Discard); err != nil {

@@ -27,6 +27,8 @@ import (
 const (
 	image     = "ghcr.io/fleetwright/fleetwright"
 	downloads = "https://github.com/fleetwright/fleetwright/releases/download/"
+
+	unreleased = "Nothing is released yet" // in the documentation, until the first release
 )
 
 var versionPattern = regexp.MustCompile(`^v(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z.-]+)?$`)
@@ -56,7 +58,7 @@ func main() {
 	flag.StringVar(&o.imagePlatforms, "platforms", "linux/amd64 linux/arm64", "platforms of the image")
 	flag.StringVar(&o.pluginPlatforms, "plugin-platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64", "platforms of the plugin")
 	flag.BoolVar(&o.pluginOnly, "plugin-only", false, "write only the plugin and its krew manifest")
-	flag.BoolVar(&o.final, "final", false, "fail if docs/CHANGELOG.md has no section for the version")
+	flag.BoolVar(&o.final, "final", false, "fail if a file is not committed, or docs/CHANGELOG.md has no section for the version")
 	flag.Parse()
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := o.run(ctx)
@@ -86,6 +88,9 @@ func (o *options) run(ctx context.Context) error {
 	tree, err := source.Open(ctx, root)
 	if err != nil {
 		return err
+	}
+	if o.final && tree.Changes != "" {
+		return fmt.Errorf("files differ from the commit: commit or remove them, or use make release-dry-run\n%s", tree.Changes)
 	}
 	if err := os.MkdirAll(filepath.Dir(o.out), 0o755); err != nil {
 		return err
@@ -163,6 +168,9 @@ func (r *release) notes(path string, final bool) error {
 	section, found := findSection(string(changes), strings.TrimPrefix(r.version, "v"))
 	if !found && final {
 		return fmt.Errorf("docs/CHANGELOG.md has no section %s: rename Unreleased, and add an empty one", strings.TrimPrefix(r.version, "v"))
+	}
+	if final && strings.Contains(section, unreleased) {
+		return fmt.Errorf("section %s of docs/CHANGELOG.md says %q: remove the statements that docs/releases.md lists", strings.TrimPrefix(r.version, "v"), unreleased)
 	}
 	if !found {
 		section, _ = findSection(string(changes), "Unreleased")
@@ -266,11 +274,11 @@ func (r *release) plugins(ctx context.Context, platforms []source.Platform) erro
 
 // manifest writes install.yaml.
 func (r *release) manifest(ctx context.Context) error {
-	var out, complaint bytes.Buffer
+	var out, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, filepath.Join(r.tree.Dir, "tools", "manifests.sh"), r.binaries, "render", image+":"+r.version)
-	command.Stdout, command.Stderr = &out, &complaint
+	command.Stdout, command.Stderr = &out, &stderr
 	if err := command.Run(); err != nil {
-		return fmt.Errorf("install.yaml: %w: %s", err, bytes.TrimSpace(complaint.Bytes()))
+		return fmt.Errorf("install.yaml: %w: %s", err, bytes.TrimSpace(stderr.Bytes()))
 	}
 	return r.file("install.yaml", out.Bytes())
 }

@@ -22,6 +22,8 @@ import (
 	"github.com/spdx/tools-golang/json"
 	"github.com/spdx/tools-golang/spdxlib"
 	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/tools/release/source"
 )
 
 var (
@@ -31,17 +33,49 @@ var (
 
 const version = "v0.0.1"
 
-// build writes a release for this platform.
-func build(t *testing.T) string {
+// build writes a release of a clone for this platform.
+func build(t *testing.T, root string) string {
 	t.Helper()
 	o := &options{
-		root: "../..", version: version, out: filepath.Join(t.TempDir(), "release"), binaries: *binaries,
+		root: root, version: version, out: filepath.Join(t.TempDir(), "release"), binaries: *binaries,
 		imagePlatforms: "linux/" + runtime.GOARCH, pluginPlatforms: runtime.GOOS + "/" + runtime.GOARCH,
 	}
 	if err := o.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return o.out
+}
+
+// cloneHere returns a clone of this clone in another directory, with its changed and new files.
+func cloneHere(t *testing.T) string {
+	t.Helper()
+	const root = "../.."
+	dir := filepath.Join(t.TempDir(), "clone")
+	runGit(t, root, "clone", "--quiet", "--shared", "--no-checkout", ".", dir)
+	index := runGit(t, root, "rev-parse", "--path-format=absolute", "--git-path", "index")
+	copyFile(t, index, filepath.Join(dir, ".git", "index"))
+	for _, name := range strings.Split(runGit(t, root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
+		info, err := os.Lstat(filepath.Join(root, name))
+		if err == nil && info.Mode().IsRegular() {
+			copyFile(t, filepath.Join(root, name), filepath.Join(dir, name))
+		}
+	}
+	return dir
+}
+
+func copyFile(t *testing.T, from, to string) {
+	t.Helper()
+	info, err := os.Stat(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, info.Mode().Perm())); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // readAll returns the files of a directory.
@@ -65,9 +99,9 @@ func readAll(t *testing.T, dir string) map[string][]byte {
 func TestRelease(t *testing.T) {
 	dir, released := *existing, version
 	if dir == "" {
-		dir = build(t)
-		t.Run("is the same when built again", func(t *testing.T) {
-			first, second := readAll(t, dir), readAll(t, build(t))
+		dir = build(t, "../..")
+		t.Run("is the same when built in another directory", func(t *testing.T) {
+			first, second := readAll(t, dir), readAll(t, build(t, cloneHere(t)))
 			for name := range second {
 				if !bytes.Equal(first[name], second[name]) {
 					t.Errorf("%s differs", name)
@@ -257,6 +291,62 @@ func TestRefusedVersions(t *testing.T) {
 		if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), "is no version") {
 			t.Errorf("%q: got error %v", text, err)
 		}
+	}
+}
+
+// runGit runs Git in a directory.
+func runGit(t *testing.T, dir string, args ...string) string {
+	t.Helper()
+	command := exec.CommandContext(t.Context(), "git", append([]string{"-c", "user.name=test", "-c", "user.email=test@example.com"}, args...)...)
+	command.Dir = dir
+	out, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("git %v: %v: %s", args, err, out)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func TestChangedFiles(t *testing.T) {
+	dir := t.TempDir()
+	runGit(t, dir, "init", "--quiet")
+	runGit(t, dir, "commit", "--quiet", "--allow-empty", "--message", "first")
+	revision := runGit(t, dir, "rev-parse", "HEAD")
+	if tree, err := source.Open(t.Context(), dir); err != nil || tree.Revision != revision || tree.Changes != "" {
+		t.Errorf("without changes: got %+v, %v", tree, err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "values.yaml~"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if tree, err := source.Open(t.Context(), dir); err != nil || tree.Revision != revision+"-dirty" {
+		t.Errorf("with a file that is not committed: got %+v, %v", tree, err)
+	}
+	o := &options{root: dir, version: version, out: filepath.Join(t.TempDir(), "release"), final: true}
+	if err := o.run(t.Context()); err == nil || !strings.Contains(err.Error(), "values.yaml~") {
+		t.Errorf("a final release: got error %v", err)
+	}
+}
+
+func TestNotes(t *testing.T) {
+	const changes = "# Changes\n\n## [Unreleased]\n\nNothing is released yet. The first release will have:\n\n- a\n\n"
+	for name, test := range map[string]struct{ log, want string }{
+		"no section":                      {log: changes, want: "has no section 0.0.1"},
+		"a section of the first release":  {log: strings.Replace(changes, "[Unreleased]", "[0.0.1]", 1), want: unreleased},
+		"a section that can be published": {log: changes + "## [0.0.1] - 2026-12-01\n\n- a\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := errors.Join(os.Mkdir(filepath.Join(dir, "docs"), 0o755), os.WriteFile(filepath.Join(dir, "docs", "CHANGELOG.md"), []byte(test.log), 0o644)); err != nil {
+				t.Fatal(err)
+			}
+			r := &release{tree: &source.Tree{Dir: dir}, version: version}
+			err := r.notes(filepath.Join(dir, "notes.md"), true)
+			if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
+				t.Errorf("got error %v, want %q", err, test.want)
+			}
+			if err := r.notes(filepath.Join(dir, "notes.md"), false); err != nil {
+				t.Errorf("a release that is not final: %v", err)
+			}
+		})
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package roots has the certificate authorities of the image. They are Mozilla's, from a pinned Go
-// module, so that the same commit gives the same image on every machine.
+// Package roots provides the certificate authorities of the image. They are Mozilla's, from a pinned
+// Go module, so that the same commit gives the same image on every machine.
 package roots
 
 import (

@@ -1,4 +1,4 @@
-// Package source builds programs of the project, and tells which commit they are built from. The
+// Package source builds programs of the project, and reports which commit they are built from. The
 // same commit and the same version of Go give the same bytes on every machine.
 package source
 
@@ -18,7 +18,8 @@ import (
 // Tree is a clone of the project.
 type Tree struct {
 	Dir      string
-	Revision string    // the commit, or unknown
+	Revision string    // the commit, or unknown; with -dirty if the files differ from it
+	Changes  string    // how the files differ from the commit, as git status prints it
 	Time     time.Time // of the commit, or SOURCE_DATE_EPOCH
 }
 
@@ -36,6 +37,12 @@ func Open(ctx context.Context, dir string) (*Tree, error) {
 		tree.Revision = revision
 		if seconds == "" {
 			seconds = committed
+		}
+		if tree.Changes, err = run(ctx, dir, nil, "git", "status", "--porcelain"); err != nil {
+			return nil, err
+		}
+		if tree.Changes != "" {
+			tree.Revision += "-dirty"
 		}
 	}
 	if seconds == "" {
@@ -72,12 +79,12 @@ func (t *Tree) Build(ctx context.Context, pkg, version string, platform Platform
 
 // run runs a program in a directory, and returns its standard output.
 func run(ctx context.Context, dir string, env []string, program string, args ...string) (string, error) {
-	var out, complaint bytes.Buffer
+	var out, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, program, args...)
-	command.Dir, command.Stdout, command.Stderr = dir, &out, &complaint
+	command.Dir, command.Stdout, command.Stderr = dir, &out, &stderr
 	command.Env = slices.Concat(os.Environ(), env)
 	if err := command.Run(); err != nil {
-		return "", fmt.Errorf("%s: %w", program, errors.Join(err, errors.New(strings.TrimSpace(complaint.String()))))
+		return "", fmt.Errorf("%s: %w", program, errors.Join(err, errors.New(strings.TrimSpace(stderr.String()))))
 	}
 	return out.String(), nil
 }
