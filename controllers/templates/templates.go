@@ -110,15 +110,21 @@ func (r *Reader) Revision(ctx context.Context, app *v1alpha1.AppService, number 
 	found, isKnown := r.lookUp(of)
 	if !isKnown {
 		read, err, _ := r.reads.Do(fmt.Sprint(of), func() (any, error) {
+			if found, isKnown := r.lookUp(of); isKnown { // another read has just ended
+				return found, nil
+			}
 			shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout) // others wait for it too
 			defer cancel()
-			return r.read(shared, app, number)
+			found, err := r.read(shared, app, number)
+			if err == nil {
+				r.remember(of, found, isCurrent)
+			}
+			return found, err
 		})
 		if err != nil {
 			return revision.Stored{}, err
 		}
 		found = read.(result)
-		r.remember(of, found, isCurrent)
 	}
 	return found.stored, found.missing
 }

@@ -175,7 +175,10 @@ func (i *installation) showProgress(stop <-chan struct{}, stopped chan<- struct{
 	}
 }
 
+// printf writes a line to the log. The downloads, which run at the same time, share the log.
 func (i *installation) printf(format string, args ...any) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
 	fmt.Fprintf(i.log, format+"\n", args...) //nolint:errcheck // messages only
 }
 
