@@ -19,7 +19,8 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 const namespace = "fleetwright-system"
@@ -30,38 +31,19 @@ var (
 	home       string // of helm
 )
 
-func TestMain(m *testing.M) { os.Exit(withHub(m.Run)) }
+// environment is an API server that has no CRDs of ours.
+var environment = servertest.New()
 
-// withHub runs the tests with an API server that has no CRDs of ours.
-func withHub(run func() int) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must be the directory of etcd, kube-apiserver, kubectl and helm: run `make manifests-check`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
+func TestMain(m *testing.M) { os.Exit(servertest.Run(m.Run, connect, environment)) }
+
+func connect() (err error) {
+	home = environment.ControlPlane.APIServer.CertDir
+	kubeconfig = filepath.Join(home, "admin.kubeconfig")
+	if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
+		return err
 	}
-	environment := &envtest.Environment{UseExistingCluster: new(false)}
-	code, err := func() (int, error) {
-		config, err := environment.Start()
-		if err != nil {
-			return 1, fmt.Errorf("start the API server: %w", err)
-		}
-		home = environment.ControlPlane.APIServer.CertDir
-		kubeconfig = filepath.Join(home, "admin.kubeconfig")
-		if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
-			return 1, err
-		}
-		if hub, err = client.New(config, client.Options{Scheme: scheme.Scheme}); err != nil {
-			return 1, err
-		}
-		return run(), nil
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		return 1
-	}
-	return code
+	hub, err = client.New(environment.Config, client.Options{Scheme: scheme.Scheme})
+	return err
 }
 
 // tryRun runs one of our tools, and returns its output, or an error with all that it printed.
@@ -72,12 +54,12 @@ func tryRun(tool string, args ...string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out, complaint bytes.Buffer
+	var out, stderr bytes.Buffer
 	command := exec.CommandContext(ctx, path, args...)
 	command.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
-	command.Stdout, command.Stderr = &out, &complaint
+	command.Stdout, command.Stderr = &out, &stderr
 	if err := command.Run(); err != nil {
-		return nil, fmt.Errorf("%s %s: %w\n%s%s", tool, strings.Join(args, " "), err, out.Bytes(), complaint.Bytes())
+		return nil, fmt.Errorf("%s %s: %w\n%s%s", tool, strings.Join(args, " "), err, out.Bytes(), stderr.Bytes())
 	}
 	return out.Bytes(), nil
 }

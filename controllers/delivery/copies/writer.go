@@ -129,8 +129,8 @@ func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deploymen
 	return describe("delete", of, err)
 }
 
-// lookUp returns the metadata of an object, or nil if it does not exist. They are in the answer to an empty
-// patch, because there is no right to read.
+// lookUp returns the metadata of an object, or nil if it does not exist. They are in the response to an
+// empty patch, because Fleetwright may not read the object.
 func (w *Writer) lookUp(ctx context.Context, namespace string, of Key) (*metav1.PartialObjectMetadata, error) {
 	answer, err := w.request(w.core.Patch(types.MergePatchType), namespace, of).
 		Param("fieldManager", v1alpha1.ManagedBy).Body([]byte(`{}`)).Do(silent(ctx)).Raw()
