@@ -54,7 +54,7 @@ func TestRemoval_needs_approval_until_it_is_approved(t *testing.T) {
 		"no plan during a restart":                     {steps{both(editPlacement, invalid), Restarted, Restarted, both(editPlacement, planned)}, "rhh"},
 		"no plan, and unreachable meanwhile":           {steps{both(editPlacement, invalid), Unreachable("c"), both(editPlacement, planned)}, "rhh"},
 		"suspended, no plan, a plan again and resumed": {steps{both(editPlacement, Suspended), both(editPlacement, invalid), both(editPlacement, planned), both(editPlacement, resumed)}, "rhh"},
-		"approved after the suspension":                {steps{both(editPlacement, Suspended), both(editPlacement, resumed), AcceptRemovals("2@4")}, "rRR"},
+		"approved after the suspension":                {steps{both(editPlacement, Suspended), both(editPlacement, resumed), both(AcceptRemovals("2@4"), reportsReady("a", Answering(4)))}, "rRR"},
 		"approved while suspended":                     {steps{both(editPlacement, Suspended), AcceptRemovals("2@3")}, "rhh"},
 		"chosen again while suspended, and resumed":    {steps{both(editPlacement, Suspended), Chosen("c"), both(editPlacement, resumed)}, "rhr"},
 		"chosen again by the first plan":               {steps{both(editPlacement, invalid), both(planned, Chosen("c"))}, "rhr"},

@@ -224,6 +224,8 @@ func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppSer
 	wanted := in.App.DesiredReplicas() > 0 && entry.ReadyReplicas > 0
 	anyChosen := slices.Contains(chosenNames(in), true)
 	switch {
+	case wanted && anyChosen && !unready && !anyReady(in, status):
+		t.Fatalf("the removal from %s starts, and no cluster of the plan is Ready with what it is to run\n%s", entry.Name, toJSON(t, status.Clusters))
 	case !wanted || servingClusters(in, status, status) > 0:
 	case !anyChosen && !accepted:
 		t.Fatalf("the plan chooses no cluster, and the removal from %s, the last one that may be ready, starts without approval\n%s", entry.Name, toJSON(t, status.Clusters))
@@ -238,6 +240,13 @@ func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppSer
 	if len(recent) > 1 { // the limit for six clusters is one
 		t.Fatalf("%d removals without an edit started within an hour", len(recent))
 	}
+}
+
+// anyReady reports whether any cluster of the plan is Ready.
+func anyReady(in rollout.Input, status v1alpha1.AppServiceStatus) bool {
+	return slices.ContainsFunc(status.Clusters, func(entry v1alpha1.ClusterStatus) bool {
+		return entry.Phase == v1alpha1.ClusterReady && in.Plan.Find(entry.Name).Chosen()
+	})
 }
 
 func chosenNames(in rollout.Input) []bool {

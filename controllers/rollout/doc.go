@@ -117,8 +117,8 @@
 //
 // So a scale-down or a removal keeps as many ready replicas as before, or as many as the AppService
 // asks for if that is less. It cannot prevent that replicas fail on a member by themselves. A
-// cluster that is not surging blocks no edit, even if it is broken. The annotation
-// fleetwright.dev/accept-unready ends the wait.
+// cluster that is not surging blocks no edit while another cluster is Ready, even if it is broken.
+// The annotation fleetwright.dev/accept-unready ends the wait.
 //
 // # Removals
 //
@@ -129,9 +129,9 @@
 //     place of this one. If more clusters than the removal limit leave the plan in this way within
 //     an hour, their removals need approval. Removals from clusters that were recovered or have
 //     rejoined always need approval. The annotation fleetwright.dev/accept-removals approves them.
-//   - Without an edit of spec.placement, a removal waits until another cluster of the plan is known
-//     to be ready. Where the clusters divide the replicas, it waits until all clusters of the plan
-//     are ready.
+//   - A removal from a cluster with ready pods waits until a cluster of the plan is Ready with the
+//     revision that it is to run. Without an edit of spec.placement, and where the clusters divide
+//     the replicas, it waits until all clusters of the plan are ready.
 //   - While the plan chooses no cluster, or only clusters with 0 replicas, removal from the last
 //     cluster that is known to be ready needs approval.
 //   - The removal limit: at most a fifth of the clusters are in removal at the same time, and at

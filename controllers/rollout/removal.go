@@ -21,11 +21,16 @@ func (in Input) remove(plans []entryPlan) (v1alpha1.RemovalsStatus, []string) {
 	}
 	b.acknowledge()
 	surging := in.blockers(plans)
-	unready := sortedUnion(surging, in.unreadyInPlan(plans))
+	edited := sortedUnion(surging, in.noneReady(plans))
+	unedited := sortedUnion(edited, in.unreadyInPlan(plans))
 	for _, e := range b.leaving {
-		e.blockers = surging
-		if e.entry.Transition.Cause != v1alpha1.CauseEdit && in.mayServe(e) {
-			e.blockers = unready
+		switch {
+		case !in.mayServe(e):
+			e.blockers = surging
+		case e.entry.Transition.Cause == v1alpha1.CauseEdit:
+			e.blockers = edited
+		default:
+			e.blockers = unedited
 		}
 		if b.verdict(e) == mayBegin {
 			b.begin(e)
@@ -78,8 +83,8 @@ func beginAbandoned(b *removalBudget, e *entryPlan) (verdict, bool) {
 	return mayBegin, !e.member.IsReady() && b.in.IsAbandoned(e.entry.Name)
 }
 
-// awaitBlockers makes a removal wait for the clusters that must become ready first. See blockers
-// and unreadyInPlan.
+// awaitBlockers makes a removal wait for the clusters that must become ready first. See blockers,
+// noneReady and unreadyInPlan.
 func awaitBlockers(_ *removalBudget, e *entryPlan) (verdict, bool) {
 	return isBlocked, len(e.blockers) > 0
 }
@@ -129,18 +134,31 @@ func (in Input) canServe(e *entryPlan) bool {
 // clusters that are not ready. Otherwise it returns none if any cluster of the plan is ready, and
 // no cluster on which no pods are to run.
 func (in Input) unreadyInPlan(plans []entryPlan) []string {
+	if in.IsDivided() && !in.acceptsUnready() {
+		return in.shortfall(plans, isInPlan).clusters
+	}
+	return in.unlessAny(plans, func(e *entryPlan) bool { return isFullyReady(e.entry) })
+}
+
+// noneReady returns the clusters of the plan that a removal waits for, if the AppService is Ready on
+// none of them. A cluster must be Ready with the revision that it is to run: while it is updated, the
+// ready pods of its previous revision may end.
+func (in Input) noneReady(plans []entryPlan) []string {
+	return in.unlessAny(plans, func(e *entryPlan) bool { return e.entry.Phase == v1alpha1.ClusterReady })
+}
+
+// unlessAny returns the clusters of the plan on which pods are to run, or none if any of them is
+// serving and is enough.
+func (in Input) unlessAny(plans []entryPlan, isEnough func(*entryPlan) bool) []string {
 	if in.acceptsUnready() {
 		return nil
-	}
-	if in.IsDivided() {
-		return in.shortfall(plans, isInPlan).clusters
 	}
 	var names []string
 	for i := range plans {
 		e := &plans[i]
 		switch {
 		case !isInPlan(e):
-		case in.isServing(e) && isFullyReady(e.entry):
+		case in.isServing(e) && isEnough(e):
 			return nil
 		case in.canServe(e):
 			names = append(names, e.entry.Name)

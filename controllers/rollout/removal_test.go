@@ -165,9 +165,9 @@ func TestRemovals_end_when_the_clusters_are_chosen_again(t *testing.T) {
 // must not stop all five at once.
 func TestRemovals_limit_counts_only_clusters_that_have_applied_the_AppService(t *testing.T) {
 	in := Clusters("eeeee" + strings.Repeat("r", 15))
-	for i := range 15 {
-		NeverObserved(&in.App.Status.Clusters[5+i])
-		delete(in.Observations, in.App.Status.Clusters[5+i].Name)
+	for i := range 14 {
+		NeverObserved(&in.App.Status.Clusters[6+i])
+		delete(in.Observations, in.App.Status.Clusters[6+i].Name)
 	}
 	if got := Letters(StatusOf(in))[:5]; got != "Rwwww" {
 		t.Errorf("got %s, want Rwwww", got)

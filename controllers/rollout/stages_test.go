@@ -151,6 +151,17 @@ func (s *scenario) record(decision rollout.Decision) {
 	}
 }
 
+// runningReady returns the clusters on which pods are ready and keep running.
+func (s *scenario) runningReady() []string {
+	var names []string
+	for _, entry := range s.app.Status.Clusters {
+		if seen, found := s.seen[entry.Name]; found && rollout.IsPlanned(entry) && seen.Phase == v1alpha1.ClusterReady {
+			names = append(names, entry.Name)
+		}
+	}
+	return names
+}
+
 func (s *scenario) cutOff(name string) *scenario    { s.setReady(name, false); return s }
 func (s *scenario) reconnect(name string) *scenario { s.setReady(name, true); return s }
 
@@ -558,7 +569,20 @@ func TestRollout_with_clusters_that_come_and_go(t *testing.T) {
 			spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"canary-1"}}}
 			spec.Image = "ok-1"
 		})
-		s.passes(10 * time.Second).revisionsAre("2111") // one is removed at a time
+		s.passes(40 * time.Second).revisionsAre("2111") // one is removed at a time
+	})
+	t.Run("removals wait while the only cluster that stays is updated", func(t *testing.T) {
+		s := newScenario(t)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"world-1"}}}
+			spec.Image = "bad"
+		})
+		for range 100 {
+			if s.passes(10 * time.Second); s.app.Status.Cluster("world-1").Phase != v1alpha1.ClusterReady && len(s.runningReady()) < 4 {
+				t.Fatalf("world-1 is not Ready, and these clusters are: %v\n%s", s.runningReady(), toText(s.app.Status))
+			}
+		}
+		s.is("RolledBack 2, stable 1: canary Skipped 0/0, world Progressing 0/1").revisionsAre("1")
 	})
 	t.Run("nothing changes while the AppService is suspended", func(t *testing.T) {
 		s := newScenario(t)

@@ -173,6 +173,7 @@ func TestRemovals_wait_for_surging_clusters(t *testing.T) {
 		}
 	}
 	unready := Annotated(v1alpha1.AnnotationAcceptUnready, "true")
+	notSurging := func(entry *v1alpha1.ClusterStatus) { entry.Surging = false }
 	tests := map[string]struct {
 		in   rollout.Input
 		want string
@@ -188,7 +189,9 @@ func TestRemovals_wait_for_surging_clusters(t *testing.T) {
 		"continues a removal in progress":                                       {With(Clusters("Gr"), isNew("z")), "a=2R b=2 z=2+"},
 		"waits without an edit":                                                 {With(Clusters("drr"), isNew("z")), "a=2w b=2 c=2 z=2+"},
 		"needs approval for several removals without an edit":                   {With(Clusters("ddr"), isNew("z")), "a=2h b=2h c=2 z=2+"},
-		"does not wait for an unready cluster that is not surging":              {With(Clusters("e"), isNew("z", func(entry *v1alpha1.ClusterStatus) { entry.Surging = false })), "a=2R z=2"},
+		"does not wait for an unready cluster that is not surging":              {With(Clusters("er"), isNew("z", notSurging)), "a=2R b=2 z=2"},
+		"waits while no cluster that stays is Ready":                            {With(Clusters("e"), isNew("z", notSurging)), "a=2w z=2"},
+		"waits while the cluster that stays has ready pods of another revision": {With(Clusters("e"), isNew("z", notSurging), Observed("z", Observation(v1alpha1.ClusterReady, AnsweringRevision(7)))), "a=2w z=2"},
 		"does not wait for a surging cluster that leaves":                       {With(Clusters("ee"), func(in *rollout.Input) { in.App.Status.Clusters[1].Surging = true }, Observed("b", Observation(v1alpha1.ClusterProgressing))), "a=2R b=2+h"},
 		"waits for a chosen cluster that is detached":                           {With(Clusters("e"), isNew("z"), withoutMember("z")), "a=2w z=2+"},
 		"does not wait for a detached cluster if another one is chosen":         {With(Clusters("er"), isNew("z"), withoutMember("z")), "a=2R b=2 z=2+"},
@@ -254,9 +257,9 @@ func TestPending_changes_name_the_clusters_that_they_wait_for(t *testing.T) {
 		},
 		"a scale-down and a removal": {
 			in:    NewInput(Divided(8), share("a", 4, 4, none), share("b", 4, 4, 2), share("c", none, 0, 6)),
-			entry: "the removal starts when the AppService is ready on: c" + orAcceptUnready,
+			entry: "the removal starts when the AppService is ready on: b, c" + orAcceptUnready,
 			ready: "3 of 3 clusters not ready: a (RemovalPending), b (RollingOut), c (Pending); the scale-down on 1 cluster is pending until the AppService is ready on: c; " +
-				"the removal from 1 cluster is pending until the AppService is ready on: c",
+				"the removal from 1 cluster is pending until the AppService is ready on: b, c",
 		},
 	}
 	for name, test := range tests {

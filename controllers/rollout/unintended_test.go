@@ -71,7 +71,7 @@ func TestRemovals_and_scale_downs_without_an_edit_wait_for_ready_replicas(t *tes
 		"the last ready cluster waits":                                              {With(Clusters("drr"), unobservable("b"), unobservable("c")), "a=2w b=2? c=2?"},
 		"starts if another cluster is ready":                                        {With(Clusters("drr"), unobservable("b")), "a=2R b=2? c=2"},
 		"starts with the annotation accept-unready":                                 {With(Clusters("drr"), unobservable("b"), unobservable("c"), unready), "a=2R b=2? c=2?"},
-		"starts after an edit":                                                      {With(Clusters("err"), unobservable("b"), unobservable("c")), "a=2R b=2? c=2?"},
+		"waits after an edit too":                                                   {With(Clusters("err"), unobservable("b"), unobservable("c")), "a=2w b=2? c=2?"},
 		"waits with the annotation accept-removals":                                 {With(Clusters("drr"), unobservable("b"), unobservable("c"), AcceptRemovals("1@2")), "a=2w b=2? c=2?"},
 		"starts on a cluster without ready replicas":                                {With(Clusters("drr"), unobservable("b"), unobservable("c"), Observed("a", Observation(v1alpha1.ClusterProgressing, Counting(2, 0)))), "a=2R b=2? c=2?"},
 		"waits on an unreachable cluster, which may serve":                          {With(Clusters("drr"), unobservable("a"), unobservable("b"), unobservable("c")), "a=2? b=2? c=2?"},
