@@ -59,7 +59,9 @@
 //   - A cluster is available when it has been Ready with its revision for minReadySeconds without a
 //     break. It is updating when it has the target and is not available. The target failed on a
 //     cluster that has been Failed for three minutes, or that is not Ready at the progress deadline.
-//     A cluster that cannot be observed never failed: at the deadline, it is lost.
+//     A cluster that cannot be observed at the deadline is lost. It keeps its place among those that
+//     are updating, until the stage is over or promoted. Several lost clusters are a failure only if
+//     clusters without the target are well (see cutOff).
 //   - A decision to continue, and a failure, need an observation by this process. A cluster that has
 //     not answered the latest edit is neither available nor broken, for three minutes.
 //   - A cluster belongs to the first stage that matches it, and clusters that no stage matches form
@@ -73,7 +75,7 @@
 //     of the stages gives it clusters without the target. Clusters that are late get the target in a
 //     Completed stage too.
 //   - A stage without clusters is Skipped, which is not Completed: a cluster that joins it needs the
-//     approval of the stage.
+//     approval of the stage. A stage that has begun is never Skipped: it waits.
 //   - The target failed if it failed on more clusters of a stage than maxFailures; or if it failed on
 //     one, none is available, and none is left to try.
 //   - A cluster with another revision than the stable one and the target is superseded. It gets the

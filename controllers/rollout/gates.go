@@ -22,7 +22,8 @@ const (
 	isUpdating                      // not yet
 	isFailed                        // the revision failed there
 	isTrying                        // impaired, before the deadline
-	isUndecided                     // no evidence: lost, impaired and past the deadline, or without replicas
+	isLost                          // cannot be observed since it got the target, past the deadline
+	isUndecided                     // no evidence: impaired and past the deadline, or without replicas
 
 	// The cluster has another revision, or none.
 	isCandidate   // may get the target
@@ -59,10 +60,10 @@ func (r *revisions) stateWithTarget(c *stagedCluster) clusterState {
 		return isUnconfirmed
 	case e.UnavailableSince == nil: // it stopped being Ready after the rollout
 		return isUndecided
-	case e.Phase == v1alpha1.ClusterUnknown && r.isLate(c):
-		return isUndecided
 	case e.Impaired && r.isLate(c):
 		return isUndecided
+	case e.Phase == v1alpha1.ClusterUnknown && r.isLate(c):
+		return isLost
 	case e.Impaired:
 		return isTrying
 	case r.hasFailed(c):
@@ -216,17 +217,66 @@ func (r *revisions) isSettled(s *stage) bool {
 	return t[isAvailable] > 0 && 2*(t[isAvailable]+t[isFailed]) >= size // the quorum
 }
 
-// exceededStage returns the first stage in which the target failed: on more clusters than may fail,
-// or on each cluster that has a result, and none is left to try. It returns nil if there is none.
-func (r *revisions) exceededStage() *stage {
+// exceededStage returns the first stage in which the target failed, and the clusters on which it did:
+// more clusters than may fail, or each cluster that has a result, and none is left to try; or more
+// clusters than may fail that it has cut off. It returns nil if there is none.
+func (r *revisions) exceededStage() (*stage, []*stagedCluster) {
 	for _, s := range r.stages {
 		t := r.tallyOf(s)
 		left := t[isAvailable] + t[isUpdating] + t[isCandidate] + t[isRecovering] + t[isUnconfirmed]
 		if t[isFailed] > s.maxFailed() || t[isFailed] > 0 && left == 0 {
-			return s
+			return s, r.inState(s, isFailed)
+		}
+		if cutOff := r.cutOff(s); len(cutOff) > s.maxFailed() {
+			return s, cutOff
 		}
 	}
-	return nil
+	return nil, nil
+}
+
+// inState returns the clusters of a stage that have a state.
+func (r *revisions) inState(s *stage, state clusterState) []*stagedCluster {
+	var clusters []*stagedCluster
+	for _, c := range s.clusters {
+		if r.stateOf(c) == state {
+			clusters = append(clusters, c)
+		}
+	}
+	return clusters
+}
+
+// minCutOff is the number of lost clusters from which the target may have cut them off. A single one
+// is not distinguishable from an outage.
+const minCutOff = 2
+
+// cutOff returns the lost clusters of a stage if the target has cut them off: there are several, at
+// least as many clusters without the target are observed, and none of those became unreachable since.
+// Otherwise it may be an outage, which is no evidence.
+func (r *revisions) cutOff(s *stage) []*stagedCluster {
+	lost := r.inState(s, isLost)
+	if len(lost) < minCutOff {
+		return nil
+	}
+	since := r.in.Now
+	for _, c := range lost {
+		if got := c.unavailableSince(); got.Before(&since) {
+			since = got
+		}
+	}
+	observed := 0
+	for _, c := range s.clusters {
+		switch wentDown := c.phaseSince(r.in.Now); {
+		case c.entry.Revision == r.status.Revision:
+		case c.entry.Phase == v1alpha1.ClusterUnknown && !wentDown.Before(&since):
+			return nil
+		case c.isConfirmed:
+			observed++
+		}
+	}
+	if observed < len(lost) {
+		return nil
+	}
+	return lost
 }
 
 // needsApproval reports whether a stage waits for approval.

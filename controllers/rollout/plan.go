@@ -37,6 +37,9 @@ type Decision struct {
 	// WaitingStage is the stage whose clusters cannot prove the target at present, because too many
 	// cannot be reached or are broken. It is "" if there is none.
 	WaitingStage string
+	// LostClusters are the clusters of WaitingStage that became unreachable after they got the target,
+	// and did not return, sorted.
+	LostClusters []string
 	// StaleObservations are the clusters whose observations must be dropped when the status is
 	// written: they name the revision that the cluster gets now, and are from before it.
 	StaleObservations []string
@@ -67,13 +70,12 @@ func Plan(in Input) Decision {
 	// 7. Set the transition time on entries whose phase changed.
 	entries := in.finish(plans)
 	deadlines := append(in.deadlines(entries, removals), revisions.finish(entries)...)
-	return Decision{
+	decision := Decision{
 		Rollout:          revisions.status,
 		Transitions:      transitions(in.App.Status.Rollout, revisions.status),
 		RequestErrors:    revisions.requests.Errors,
 		IsPauseRequested: revisions.requests.IsPaused,
 		StageError:       revisions.stageError,
-		WaitingStage:     revisions.waitingStage(),
 
 		StaleObservations: staleObservations(plans),
 		Entries:           entries,
@@ -85,6 +87,8 @@ func Plan(in Input) Decision {
 		AwaitsAnswers:     slices.ContainsFunc(plans, awaitsAnswer),
 		RecheckAfter:      in.recheckAfter(deadlines),
 	}
+	revisions.setWaiting(&decision)
+	return decision
 }
 
 // withAcceptedStamps returns the input with the stamps that the annotation accepts by a digest.

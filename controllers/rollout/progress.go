@@ -75,7 +75,7 @@ func (r *revisions) progress() {
 // runStage runs a stage that is not completed, and reports whether the next one may run.
 func (r *revisions) runStage(s *stage) bool {
 	now := r.in.Now
-	if len(s.clusters) == 0 {
+	if len(s.clusters) == 0 && !s.hadTarget() {
 		s.enter(v1alpha1.StageSkipped, now)
 		return true
 	}
@@ -103,6 +103,10 @@ func (r *revisions) runStage(s *stage) bool {
 	return true
 }
 
+// hadTarget reports whether clusters of the stage may have got the target. If all of them have left the
+// stage since, it has proven nothing, and waits.
+func (s *stage) hadTarget() bool { return s.isActive() || s.status.UpToDate > 0 }
+
 // enter sets the phase of a stage.
 func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
 	if s.status.Phase != phase {
@@ -115,10 +119,7 @@ func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
 // reach a fleet that is broken.
 func (r *revisions) update(s *stage) {
 	t := r.tallyOf(s)
-	budget := s.maxUpdating()
-	if !s.status.Promoted {
-		budget = min(budget, t[isAvailable]+1)
-	}
+	budget := s.budget(t)
 	next, free := isCandidate, budget-t[isUpdating]
 	if t[isCandidate]+t[isUpdating]+t[isUnconfirmed] == 0 {
 		next, free = isBroken, budget-t[isTrying]
@@ -129,6 +130,19 @@ func (r *revisions) update(s *stage) {
 			free--
 		}
 	}
+}
+
+// budget returns how many clusters of a stage may be updating at the same time: one more than are
+// available, up to maxUnavailable. Until the stage is over or promoted, lost clusters keep their places:
+// a revision that cuts its clusters off must not reach one after another.
+func (s *stage) budget(t tally) int {
+	switch {
+	case s.status.Promoted:
+		return s.maxUpdating()
+	case s.status.Phase == v1alpha1.StageCompleted:
+		return min(s.maxUpdating(), t[isAvailable]+1)
+	}
+	return min(s.maxUpdating(), t[isAvailable]+1) - t[isLost]
 }
 
 // isAvailableAnywhere reports whether the target is available on any cluster.

@@ -145,7 +145,8 @@ func (r *revisions) restoreStages() {
 		if r.in.Now.Before(&s.status.Since) {
 			s.status.Since = r.in.Now
 		}
-		if isEdited && s.isActive() && !(s.status.Phase == v1alpha1.StageCompleted && r.isDone(s)) {
+		isLeft := len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted // it waits, as without the edit
+		if isEdited && s.isActive() && !isLeft && !(s.status.Phase == v1alpha1.StageCompleted && r.isDone(s)) {
 			s.enter(v1alpha1.StagePending, r.in.Now)
 		}
 	}

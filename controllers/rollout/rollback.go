@@ -1,6 +1,11 @@
 package rollout
 
-import "github.com/fleetwright/fleetwright/api/v1alpha1"
+import (
+	"cmp"
+	"slices"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
 
 // fail ends the rollout of a target that failed or was aborted. A user who aborts wants the stable
 // revision, also where a failure only halts the rollout.
@@ -10,12 +15,12 @@ func (r *revisions) fail() {
 	switch {
 	case canFail && isAborted:
 	case canFail && !r.status.Paused:
-		failed := r.exceededStage()
+		failed, clusters := r.exceededStage()
 		if failed == nil {
 			return
 		}
 		r.status.FailedStage = failed.Name
-		r.status.FailedClusters, r.status.FailedReason = r.failedClusters(failed)
+		r.status.FailedClusters, r.status.FailedReason = describeFailed(clusters)
 	case r.abortsHalted():
 	default:
 		return
@@ -42,21 +47,20 @@ func (r *revisions) phaseAfterFailure() v1alpha1.RolloutPhase {
 	return v1alpha1.RolloutRollingBack
 }
 
-// failedClusters returns the first clusters of a stage on which the target failed, by name, and the
-// reason of the first. There is at least one.
-func (r *revisions) failedClusters(s *stage) ([]string, string) {
-	var names []string
-	var first *v1alpha1.ClusterStatus
-	for _, c := range s.clusters {
-		if r.stateOf(c) != isFailed {
-			continue
-		}
-		names = append(names, c.entry.Name)
-		if first == nil || c.entry.Name < first.Name {
-			first = &c.entry
-		}
+// describeFailed returns the first of the clusters on which the target failed, by name, and the reason
+// of the first. There is at least one.
+func describeFailed(clusters []*stagedCluster) ([]string, string) {
+	first := slices.MinFunc(clusters, func(a, b *stagedCluster) int { return cmp.Compare(a.entry.Name, b.entry.Name) })
+	return firstNames(namesOf(clusters)), first.entry.Reason
+}
+
+// namesOf returns the names of clusters.
+func namesOf(clusters []*stagedCluster) []string {
+	names := make([]string, len(clusters))
+	for i, c := range clusters {
+		names[i] = c.entry.Name
 	}
-	return firstNames(names), first.Reason
+	return names
 }
 
 // goBack assigns the stable revision to the clusters that do not have it: to those that are not Ready

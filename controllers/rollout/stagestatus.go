@@ -25,7 +25,7 @@ func (r *revisions) finish(entries []v1alpha1.ClusterStatus) []time.Time {
 	}
 	r.status.Stages = nil
 	for _, s := range r.stages {
-		if s.Name == RestStage && len(r.stages) > 1 && len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted {
+		if s.Name == RestStage && len(r.stages) > 1 && len(s.clusters) == 0 && !s.isActive() {
 			continue
 		}
 		r.count(s)
@@ -51,24 +51,34 @@ func (r *revisions) count(s *stage) {
 	}
 }
 
-// waitingStage returns the stage in which nothing is left to do, and which has no result, or "". A
+// waitingStage returns the stage in which nothing can be done, and which has no result, or nil. A
 // cluster that has not answered the latest edit may be updated when it has. A stage that soaks may
 // have lost its result.
-func (r *revisions) waitingStage() string {
+func (r *revisions) waitingStage() *stage {
 	if !r.isRollingOut() || r.status.Paused {
-		return ""
+		return nil
 	}
 	for _, s := range r.stages {
 		if s.status.Phase != v1alpha1.StageProgressing && s.status.Phase != v1alpha1.StageSoaking {
 			continue
 		}
 		t := r.tallyOf(s)
-		isIdle := t[isUpdating]+t[isCandidate]+t[isTrying] == 0 && !slices.ContainsFunc(s.clusters, r.isUnanswered)
+		isBlocked := t[isCandidate] == 0 || s.budget(t) <= 0
+		isIdle := isBlocked && t[isUpdating]+t[isTrying] == 0 && !slices.ContainsFunc(s.clusters, r.isUnanswered)
 		if isIdle && !r.isSettled(s) {
-			return s.Name
+			return s
 		}
 	}
-	return ""
+	return nil
+}
+
+// setWaiting sets in a decision what the rollout waits for.
+func (r *revisions) setWaiting(decision *Decision) {
+	if s := r.waitingStage(); s != nil {
+		decision.WaitingStage = s.Name
+		decision.LostClusters = namesOf(r.inState(s, isLost))
+		slices.Sort(decision.LostClusters)
+	}
 }
 
 // deadlines returns the times at which a cluster becomes available or fails, or a soak ends.

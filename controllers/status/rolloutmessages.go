@@ -72,8 +72,18 @@ func (in report) waitingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCo
 	case stage == nil:
 		return fmt.Sprintf("%s went through all stages, but is available on no cluster: fix the clusters that are not Ready, or change the spec", in.target())
 	}
-	return fmt.Sprintf("%s%s: %s%s, and too few others can be updated: fix the clusters that are not Ready, or %s",
-		in.target(), in.stageName(stage), availableIn(stage), failedIn(stage), in.promote(stage))
+	return fmt.Sprintf("%s%s: %s%s, and %s, or %s", in.target(), in.stageName(stage), availableIn(stage), failedIn(stage), in.obstacle(stage), in.promote(stage))
+}
+
+// obstacle says why a stage has no result, and what to fix.
+func (in report) obstacle(stage *v1alpha1.RolloutStageStatus) string {
+	switch lost := in.LostClusters; {
+	case stage.Clusters == 0:
+		return "its clusters have left the stage before it was completed: bring them back"
+	case len(lost) > 0:
+		return fmt.Sprintf("%s became unreachable after %s got it: fix %s", rollout.ListClusters(lost), verb(int32(len(lost)), "it", "they"), verb(int32(len(lost)), "it", "them"))
+	}
+	return "too few others can be updated: fix the clusters that are not Ready"
 }
 
 // pauseMessage says why a rollout is paused and how to continue it.

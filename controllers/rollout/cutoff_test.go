@@ -1,0 +1,205 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
+)
+
+// newFlatScenario returns a fleet of one stage, named c-01 and so on, that has completed the rollout of
+// revision 1.
+func newFlatScenario(t *testing.T, clusters int, changes ...func(*v1alpha1.Rollout)) *scenario {
+	s := &scenario{stagedFleet: newStagedFleet(), t: t}
+	for _, change := range changes {
+		change(s.app.Spec.Rollout)
+	}
+	for i := range clusters {
+		s.join(fmt.Sprintf("c-%02d", i+1), "flat")
+	}
+	return s.settles(fmt.Sprintf("Completed 1, stable 1: (rest) Completed %[1]d/%[1]d", clusters))
+}
+
+// cutsOff makes a revision cut off the clusters that run it, after they have run it for a while.
+func (s *scenario) cutsOff(revision int64, after time.Duration, only ...string) *scenario {
+	for name, m := range s.members {
+		isOne := len(only) == 0
+		for _, o := range only {
+			isOne = isOne || o == name
+		}
+		if isOne && m.runs == revision && s.now.Sub(m.started.Time) >= after {
+			s.cutOff(name)
+		}
+	}
+	return s
+}
+
+// with returns the names of the clusters that have a revision.
+func (s *scenario) with(revision int64) []string {
+	var names []string
+	for _, e := range s.app.Status.Clusters {
+		if e.Revision == revision {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}
+
+// rolledOut returns the message of the condition RolledOut.
+func (s *scenario) rolledOut() string {
+	for _, c := range status.Compute(s.input(), rollout.Plan(s.input())).Conditions {
+		if c.Type == v1alpha1.ConditionRolledOut {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return ""
+}
+
+func TestRollout_of_a_revision_that_cuts_its_clusters_off(t *testing.T) {
+	cutsOffFor := func(s *scenario, d, after time.Duration, only ...string) {
+		for range int(d / time.Minute) {
+			s.passes(time.Minute).cutsOff(2, after, only...)
+		}
+	}
+	t.Run("stops at the first one, and names it", func(t *testing.T) {
+		for after, most := range map[time.Duration]int{0: 1, 90 * time.Second: 6} { // also where it was available before
+			s := newFlatScenario(t, 12).edited("ok-1")
+			reached := map[string]bool{}
+			for range 6 * 60 {
+				cutsOffFor(s, time.Minute, after)
+				for _, name := range s.with(2) {
+					reached[name] = true
+				}
+			}
+			if len(reached) > most {
+				t.Fatalf("after %v, the revision reached %v", after, reached)
+			} else if after > 0 {
+				continue
+			}
+			lost := rollout.ListClusters(s.with(2))
+			if got := s.rolledOut(); !strings.HasPrefix(got, v1alpha1.ReasonWaitingForClusters) || !strings.Contains(got, lost+" became unreachable") || !strings.HasSuffix(got, "promote=2") {
+				t.Errorf("the condition RolledOut is %s", got)
+			}
+		}
+	})
+	t.Run("goes on when they return", func(t *testing.T) {
+		s := newFlatScenario(t, 12).edited("ok-1")
+		cutsOffFor(s, time.Hour, 0)
+		for name := range s.members {
+			s.reconnect(name)
+		}
+		s.settles("Completed 2, stable 2: (rest) Completed 12/12")
+	})
+	t.Run("goes on when the stage is promoted", func(t *testing.T) {
+		s := newFlatScenario(t, 4).edited("ok-1")
+		first := s.with(2)[0]
+		cutsOffFor(s, time.Hour, 0, first)
+		s.is("Progressing 2, stable 1: (rest) Progressing 1/4")
+		s.annotated(v1alpha1.AnnotationPromote, "2").settles("Completed 2, stable 2: (rest) Completed 4/4")
+	})
+	t.Run("does not hold up clusters that are late, when the rollout is over", func(t *testing.T) {
+		s := newFlatScenario(t, 4).cutOff("c-01").passes(0).edited("ok-1").passes(10 * time.Minute)
+		s.is("Completed 2, stable 2: (rest) Completed 3/4").cutOff("c-02").passes(time.Hour).reconnect("c-01").settles("Completed 2, stable 2: (rest) Completed 4/4")
+	})
+	t.Run("has failed when it has cut off two and others are observed", func(t *testing.T) {
+		s := newFlatScenario(t, 12, func(r *v1alpha1.Rollout) { r.MaxUnavailable = new(intstr.FromInt32(3)) }).edited("ok-1")
+		healthy := s.with(2)[0]
+		s.passes(100 * time.Second)
+		for name, m := range s.members {
+			if name != healthy && m.runs == 2 {
+				s.cutOff(name)
+			}
+		}
+		s.passes(20 * time.Minute)
+		state := s.app.Status.Rollout
+		if state.Phase != v1alpha1.RolloutRolledBack && state.Phase != v1alpha1.RolloutRollingBack || len(state.FailedClusters) != 2 || state.FailedReason != v1alpha1.ReasonClusterUnreachable {
+			t.Fatalf("the rollout is %s: %+v", s.summary(), state)
+		}
+	})
+	t.Run("has not failed if a cluster without it became unreachable too", func(t *testing.T) { // a region is lost
+		s := newFlatScenario(t, 12, func(r *v1alpha1.Rollout) { r.MaxUnavailable = new(intstr.FromInt32(3)) }).edited("ok-1")
+		healthy := s.with(2)[0]
+		s.passes(100 * time.Second)
+		other := s.with(1)[0]
+		for name, m := range s.members {
+			if name != healthy && m.runs == 2 || name == other {
+				s.cutOff(name)
+			}
+		}
+		s.passes(time.Hour)
+		if state := s.app.Status.Rollout; state.Phase != v1alpha1.RolloutProgressing {
+			t.Fatalf("the rollout is %s: %+v", s.summary(), state)
+		}
+	})
+	t.Run("a cluster that was dead before blocks nothing", func(t *testing.T) {
+		s := newFlatScenario(t, 12).cutOff("c-01").cutOff("c-02").cutOff("c-03").passes(0).edited("ok-1")
+		s.settles("Completed 2, stable 2: (rest) Completed 9/12")
+	})
+}
+
+func TestRollout_with_an_active_stage_that_all_clusters_leave(t *testing.T) {
+	begun := func(t *testing.T) *scenario {
+		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").passes(10 * time.Minute)
+		return s.is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+	}
+	relabel := func(s *scenario, stage string) {
+		for _, name := range []string{"canary-1", "canary-2"} {
+			s.members[name].member.Labels["stage"] = stage
+		}
+	}
+	t.Run("it waits, and says why", func(t *testing.T) {
+		s := begun(t)
+		relabel(s, "nowhere")
+		s.passes(2 * time.Hour).is("Progressing 2, stable 1: canary Soaking 0/0, world Pending 0/3, (rest) Pending 2/2").revisionsAre("22111")
+		want := "WaitingForClusters: revision 2, stage canary: 0 of 0 clusters are available, and its clusters have left the stage before it was completed: bring them back, or annotate the AppService with fleetwright.dev/promote=2/canary"
+		if diff := cmp.Diff(want, s.rolledOut()); diff != "" {
+			t.Error(diff)
+		}
+		relabel(s, "canary")
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("it is over when it is promoted", func(t *testing.T) {
+		s := begun(t)
+		relabel(s, "nowhere")
+		s.passes(time.Minute).annotated(v1alpha1.AnnotationPromote, "2/canary").settles("Completed 2, stable 2: canary Completed 0/0, world Completed 3/3, (rest) Completed 2/2")
+	})
+	t.Run("the Secrets of its clusters are replaced", func(t *testing.T) {
+		s := begun(t)
+		one, two := s.members["canary-1"], s.members["canary-2"]
+		delete(s.members, "canary-1")
+		delete(s.members, "canary-2")
+		s.plan()
+		s.is("Progressing 2, stable 1: canary Soaking 0/0, world Pending 0/3")
+		s.members["canary-1"], s.members["canary-2"] = one, two
+		s.passes(10 * time.Second).revisionsAre("22111")
+	})
+	t.Run("an edit of another stage does not skip it", func(t *testing.T) {
+		s := begun(t)
+		relabel(s, "nowhere")
+		s.passes(0).edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout = spec.Rollout.DeepCopy()
+			needsApproval(&spec.Rollout.Stages[1])
+		})
+		s.passes(time.Minute).is("Progressing 2, stable 1: canary Soaking 0/0, world Pending 0/3, (rest) Pending 2/2")
+	})
+	t.Run("the last stage waits too", func(t *testing.T) {
+		s := newFirstRollout(t, func(r *v1alpha1.Rollout) { r.Stages = r.Stages[:1] }).settles("Completed 1, stable 1: canary Completed 2/2, (rest) Completed 3/3")
+		s.edited("ok-1").passes(3 * time.Minute)
+		s.is("Progressing 2, stable 1: canary Completed 2/2, (rest) Progressing 1/3")
+		for _, name := range []string{"world-1", "world-2", "world-3"} {
+			s.members[name].member.Spec.Taints = []v1alpha1.Taint{{Key: "drain", Effect: v1alpha1.TaintNoExecute}}
+		}
+		s.annotate(v1alpha1.AnnotationAcceptRemovals, "9@2")
+		s.passes(10 * time.Minute)
+		if got := s.summary(); !strings.HasPrefix(got, "Progressing 2, stable 1: canary Completed 2/2, (rest) Progressing 0/0") {
+			t.Errorf("the rollout is %s", got)
+		}
+	})
+}
