@@ -37,6 +37,8 @@ type copyMemory struct {
 	// serials has the serial of each copy that is there, which is 0 for a Versioned one, and notThere
 	// for one that is not.
 	serials map[copies.Key]int64
+	// uids has the UIDs of copies that are updated in place, if this process has applied them.
+	uids map[copies.Key]types.UID
 	// recorded has the serial with which the record last listed a copy that is there.
 	recorded map[copies.Key]int64
 	// nextPrune is when to try again to delete copies, after it failed.
@@ -47,7 +49,7 @@ type copyMemory struct {
 }
 
 func newCopyMemory(owner types.UID) copyMemory {
-	return copyMemory{owner: owner, serials: map[copies.Key]int64{}, recorded: map[copies.Key]int64{}}
+	return copyMemory{owner: owner, serials: map[copies.Key]int64{}, uids: map[copies.Key]types.UID{}, recorded: map[copies.Key]int64{}}
 }
 
 // compareWithRecord compares what is known of a copy with the record. If the record had it, or a newer
@@ -310,29 +312,37 @@ func (r *reconciler) applyCopy(ctx context.Context, t task, needed workload.Copy
 	if err != nil {
 		return err
 	}
-	begin, write := time.Now(), r.copies.Apply
-	if isThere {
-		write = r.copies.Update
-	}
-	err = write(ctx, copies.Object{
-		Key:        copies.KeyOf(needed),
+	key, known := copies.KeyOf(needed), &t.memory.copies
+	object := copies.Object{
+		Key:        key,
 		Namespace:  t.app.Namespace,
 		AppService: t.app.Name,
-		Deployment: t.memory.copies.owner,
+		Deployment: known.owner,
 		Content:    content.Fields(needed.Serial == 0),
-	})
+	}
+	begin, uid := time.Now(), types.UID("")
+	if isThere {
+		uid, err = r.copies.Update(ctx, object, known.uids[key])
+	} else {
+		uid, err = r.copies.Apply(ctx, object)
+	}
 	measureApply(r.cluster, err, time.Since(begin))
 	if err != nil {
+		delete(known.uids, key) // it may be the UID of a copy that is gone
 		return err
 	}
-	t.memory.copies.serials[copies.KeyOf(needed)] = needed.Serial
+	known.serials[key] = needed.Serial
+	if needed.Serial > 0 {
+		known.uids[key] = uid
+	}
 	ctrl.LoggerFrom(ctx).Info("Applied", "kind", needed.Kind, "name", needed.Name, "serial", needed.Serial)
 	return nil
 }
 
 // pruneCopies deletes the copies that the member does not need any more, after the rollout of the
 // Deployment is complete there: until then, a pod of an older revision may restart. The Deployment in
-// the member's cache has every desired field. It reports whether it deleted any.
+// the member's cache has every desired field. A live read of the hub confirms each deletion. It reports
+// whether it deleted any.
 func (r *reconciler) pruneCopies(ctx context.Context, t task) (pruned bool) {
 	isNeeded := func(recorded copies.Recorded) bool { return t.needs(recorded.Key) }
 	record := t.objects.recordedCopies()
@@ -343,11 +353,16 @@ func (r *reconciler) pruneCopies(ctx context.Context, t task) (pruned bool) {
 	if time.Now().Before(known.nextPrune) {
 		return false
 	}
+	confirmed := r.remover.confirmation(t)
 	for _, recorded := range record {
 		if isNeeded(recorded) || known.serials[recorded.Key] == notThere {
 			continue
 		}
-		if err := r.copies.Delete(ctx, t.app.Namespace, recorded.Key, known.owner); err != nil {
+		err := r.copies.Delete(ctx, t.app.Namespace, recorded.Key, known.owner, confirmed.renew)
+		if errors.Is(err, errNotVerified) {
+			return pruned // the hub's next event is on its way
+		}
+		if err != nil {
 			ctrl.LoggerFrom(ctx).Info("Cannot delete a copy", "kind", recorded.Kind, "name", recorded.Name, "reason", redact(err))
 			known.nextPrune = time.Now().Add(blockerRetry)
 			return pruned
@@ -355,6 +370,7 @@ func (r *reconciler) pruneCopies(ctx context.Context, t task) (pruned bool) {
 		pruned = true
 		known.serials[recorded.Key] = notThere
 		delete(known.recorded, recorded.Key)
+		delete(known.uids, recorded.Key)
 		ctrl.LoggerFrom(ctx).Info("Deleted", "kind", recorded.Kind, "name", recorded.Name)
 	}
 	return pruned

@@ -169,6 +169,68 @@ func TestCopies_whose_names_are_taken(t *testing.T) {
 	}
 }
 
+// Somebody replaces a copy that is updated in place by an object of the same name. The next content does
+// not change that object, whether this process has applied the copy or an earlier one.
+func TestCopy_in_place_whose_name_was_taken(t *testing.T) {
+	t.Parallel()
+	for name, begin := range map[string]func(*configured){"since this process applied it": func(*configured) {}, "before a restart": func(c *configured) { c.restart() }} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newConfigured(t)
+			c.start()
+			c.planRevision()
+			c.expectReport(c.readyWith(1))
+			foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofRegistry()}, Data: map[string][]byte{"password": []byte("x"), "other": []byte("x")}}
+			c.must(onMember.Delete(t.Context(), foreign.DeepCopy()))
+			c.must(onMember.Create(t.Context(), foreign))
+			begin(c)
+			c.expectReport(c.readyWith(1))
+			c.changeInPlace("registry", "2", 2)
+			c.planConfigured()
+			want := "Secret " + c.ofRegistry() + " exists and was not created by Fleetwright: delete it, so that the copy can be created"
+			eventually(t, func() error {
+				seen := c.reported.last(c.key(), c.cluster)
+				if seen.Phase != v1alpha1.ClusterFailed || seen.Reason != v1alpha1.ReasonConflict || !strings.Contains(seen.Message, want) {
+					return fmt.Errorf("reported %+v", seen)
+				}
+				return nil
+			})
+			found := &corev1.Secret{}
+			c.must(onMember.Get(t.Context(), client.ObjectKeyFromObject(foreign), found))
+			if diff := cmp.Diff(foreign, found); diff != "" {
+				t.Errorf("the Secret changed (-before +after):\n%s", diff)
+			}
+			c.must(onMember.Delete(t.Context(), foreign))
+			c.restart()
+			c.expectCopies(c.allCopies("1", "1", "2"))
+			c.expectReport(c.readyWith(2))
+			c.expectAtRestWithCopies()
+		})
+	}
+}
+
+// A content that is updated in place costs one request if this process has applied the one before. A copy
+// that is gone is created.
+func TestCopy_in_place_is_updated_by_its_UID(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	c.sent.reset()
+	c.changeInPlace("registry", "2", 2)
+	c.planConfigured()
+	c.expectReport(c.readyWith(2))
+	if n := c.sent.count("PATCH secrets/" + c.ofRegistry()); n != 1 {
+		t.Errorf("sent %d requests for the copy", n)
+	}
+	c.must(onMember.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofRegistry()}}))
+	c.changeInPlace("registry", "3", 3)
+	c.planConfigured()
+	c.expectReport(c.readyWith(3))
+	c.expectCopies(c.allCopies("1", "1", "3"))
+}
+
 // A member grants the permissions in named namespaces only.
 func TestCopies_with_the_permissions_in_named_namespaces(t *testing.T) {
 	t.Parallel()

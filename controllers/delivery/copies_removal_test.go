@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -180,6 +181,49 @@ func TestCopy_of_a_pull_secret_is_applied_again(t *testing.T) {
 		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 	c.expectCopies(c.allCopies("1", "1", "1"))
+}
+
+// The cache of the hub shows a plan that is not the present one any more. It is no evidence to delete a
+// copy.
+func TestCopies_are_deleted_only_after_a_live_read_of_the_hub(t *testing.T) {
+	t.Parallel()
+	for name, inSlices := range map[string]bool{"entries in the status": false, "entries in slices": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newConfigured(t, paused)
+			c.inSlices = inSlices
+			c.connect()
+			w := c.newReconciler()
+			both := firstRevision(c)
+			w.reconcileOnce()
+			c.completeRollout()
+			w.reconcileOnce()
+			maps.Copy(both, secondRevision(c))
+			w.reconcileOnce()
+			c.completeRollout()
+			c.catchUp()
+			cached := &v1alpha1.AppService{}
+			c.must(hubCached.GetClient().Get(t.Context(), c.key(), cached))
+			keep := c.app.Status.Configuration
+			c.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(2)) })
+			c.app.Status.Configuration = keep
+			c.sent.reset()
+			w.reconciler.hub = staleCluster{hubCached, []client.Object{cached}}.GetClient()
+			w.reconcileOnce()
+			w.reconcileOnce()
+			c.expectNoRequests(t, "DELETE")
+			if diff := cmp.Diff(sortedKeys(both), sortedKeys(c.copiesOnMember())); diff != "" {
+				t.Fatalf("copies (-want +got):\n%s", diff)
+			}
+
+			c.planRevision()
+			w.reconciler.hub = hubCached.GetClient()
+			w.reconcileOnce()
+			c.completeRollout()
+			w.reconcileOnce()
+			c.expectCopies(c.allCopies("2", "2", "1"))
+		})
+	}
 }
 
 // The largest Secret and a ConfigMap with binary data arrive byte for byte.

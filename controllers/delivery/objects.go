@@ -102,12 +102,25 @@ func (r reader) fromMember(ctx context.Context, app *v1alpha1.AppService) (objec
 // fromMemberWithout returns the objects that the member itself has. If it is known that there are
 // no optional ones, it does not look for them unless there is a Deployment.
 func (r reader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppService, hasNoOptional bool) (objects, error) {
+	return r.fromMemberIf(ctx, app, func(found objects, k optionalKind) bool {
+		return found.mayHave(k) && (!hasNoOptional || found.deployment != nil)
+	})
+}
+
+// allFromMember returns the objects that the member itself has. It also looks for optional objects that
+// the Deployment does not list, because the Deployment may belong to somebody else now.
+func (r reader) allFromMember(ctx context.Context, app *v1alpha1.AppService) (objects, error) {
+	return r.fromMemberIf(ctx, app, func(objects, optionalKind) bool { return true })
+}
+
+// fromMemberIf returns the objects that the member itself has, with the optional ones of some kinds.
+func (r reader) fromMemberIf(ctx context.Context, app *v1alpha1.AppService, looksFor func(objects, optionalKind) bool) (objects, error) {
 	found, err := r.read(ctx, r.live, app)
-	if err != nil || hasNoOptional && found.deployment == nil {
+	if err != nil {
 		return found, err
 	}
 	for _, k := range optionalKinds {
-		if !found.mayHave(k) {
+		if !looksFor(found, k) {
 			continue
 		}
 		existing, err := r.optional(ctx, r.live, app, k, found.lists(k))

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -66,18 +67,17 @@ func (r *reconciler) reportRemoving(ctx context.Context, t task, err error) (rec
 	return reconcile.Result{RequeueAfter: removalPoll}, nil
 }
 
-// deleteOwned deletes the AppService's objects after one live read of the hub. Objects that are
+// deleteOwned deletes the AppService's objects, each after a live read of the hub. Objects that are
 // being deleted, or whose version was deleted a moment ago, are left alone.
 func (r *reconciler) deleteOwned(ctx context.Context, t task, done *removal, del func(context.Context, client.Object) error) error {
 	todo := slices.DeleteFunc(t.objects.owned(), func(e object.Existing) bool { return e.IsBeingDeleted() || done.hasDeleted(e) })
-	if len(todo) == 0 {
-		return nil
-	}
-	if err := r.remover.verifyWithHub(ctx, t); err != nil {
-		return err
-	}
+	confirmed := r.remover.confirmation(t)
 	for i, existing := range todo {
-		if err := del(ctx, existing.Object); err != nil {
+		err := confirmed.renew(ctx)
+		if err == nil {
+			err = del(ctx, existing.Object)
+		}
+		if err != nil {
 			r.remover.announceDeleted(ctx, t, todo[:i])
 			return err
 		}
@@ -186,12 +186,23 @@ func (r remover) release(ctx context.Context, t task, existing object.Existing) 
 	return nil
 }
 
-// verifyWithHub reads the AppService live: it must be the same one, of the same generation, and ask
-// the same of this member. No cluster may be ahead of the hub.
+// verifyWithHub returns nil if a live read of the hub confirms what a task does.
 func (r remover) verifyWithHub(ctx context.Context, t task) error {
+	_, err := r.readHub(ctx, t)
+	return err
+}
+
+// confirmation returns the evidence for what a task deletes.
+func (r remover) confirmation(t task) *confirmation {
+	return &confirmation{read: func(ctx context.Context) (time.Time, error) { return r.readHub(ctx, t) }}
+}
+
+// readHub reads the AppService live: it must be the same one, of the same generation, and ask the same
+// of this member. No cluster may be ahead of the hub. It returns when the read began.
+func (r remover) readHub(ctx context.Context, t task) (readTime time.Time, err error) {
 	var sliced *v1alpha1.AppService
 	confirms := func(entry *v1alpha1.ClusterStatus) bool { return entry != nil && entry.SamePlan(*t.entry) }
-	err := r.verifier.verify(ctx, client.ObjectKeyFromObject(t.app), func(app *v1alpha1.AppService) bool {
+	readTime, err = r.verifier.verify(ctx, client.ObjectKeyFromObject(t.app), func(app *v1alpha1.AppService) bool {
 		if app.UID != t.app.UID || app.Generation != t.app.Generation || app.Status.IsHubBehind() ||
 			app.Status.ClustersIn != t.app.Status.ClustersIn {
 			return false
@@ -203,14 +214,14 @@ func (r remover) verifyWithHub(ctx context.Context, t task) error {
 		return confirms(app.Status.Cluster(r.cluster))
 	})
 	if err != nil || sliced == nil {
-		return err
+		return readTime, err
 	}
 	entry, _, err := entries.Of(ctx, r.verifier.hubLive, sliced, r.cluster)
 	if err != nil {
-		return fmt.Errorf("verify with the hub: %w", err)
+		return time.Time{}, fmt.Errorf("verify with the hub: %w", err)
 	}
 	if !confirms(entry) {
-		return errNotVerified
+		return time.Time{}, errNotVerified
 	}
-	return nil
+	return readTime, nil
 }

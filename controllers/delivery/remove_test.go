@@ -2,6 +2,9 @@ package delivery
 
 import (
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -196,6 +199,51 @@ func TestRemoval_that_the_hub_does_not_verify_deletes_nothing(t *testing.T) {
 			s.expectNoRequests(t, "DELETE")
 		})
 	}
+}
+
+// A member that answers slowly leaves time in which the hub changes its mind. Each deletion has a live
+// read that is at most a second old, also the last one of a removal.
+func TestRemoval_is_confirmed_again_for_each_deletion(t *testing.T) {
+	t.Parallel()
+	whileDeleting := func(s *setup, change func()) {
+		s.sent.answers(func(request string) (*http.Response, error) {
+			if request == "DELETE deployments/web" {
+				change()
+				time.Sleep(maxVerifiedAge) // so long does the member take to answer
+			}
+			return nil, nil
+		})
+	}
+	t.Run("of an entry", func(t *testing.T) {
+		t.Parallel()
+		s := deliveredSetup(t)
+		s.disengage()
+		s.connect()
+		w := s.newReconciler()
+		s.plan(withPhase(v1alpha1.ClusterRemoving))
+		whileDeleting(s, func() { s.plan() })
+		w.reconcileOnce()
+		if diff := cmp.Diff([]string{"DELETE deployments/web"}, s.sent.writes()); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+	})
+	t.Run("of a tombstone", func(t *testing.T) {
+		t.Parallel()
+		s := deliveredSetup(t)
+		s.createMemberCluster()
+		s.disengage()
+		s.connect()
+		w := s.newReconciler()
+		before := s.app.UID
+		s.recreateApp(func(app *v1alpha1.AppService) { app.Spec.Placement = onClusters("elsewhere") })
+		s.addTombstones(before)
+		whileDeleting(s, func() { s.plan() })
+		w.reconcileOnce()
+		s.sent.answers(nil)
+		if diff := cmp.Diff([]string{"DELETE deployments/web"}, slices.DeleteFunc(s.sent.writes(), func(r string) bool { return !strings.HasPrefix(r, "DELETE") })); diff != "" {
+			t.Errorf("sent (-want +got):\n%s", diff)
+		}
+	})
 }
 
 func TestService_is_deleted_only_after_a_live_read_of_the_hub(t *testing.T) {

@@ -2,9 +2,11 @@ package delivery
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -69,46 +71,85 @@ func (t tombstones) process(ctx context.Context, key types.NamespacedName) (wait
 
 // processOne does what one tombstone asks for, and returns how many objects are left.
 func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.AbandonedAppService) (left int, err error) {
-	key := types.NamespacedName{Namespace: tombstone.Namespace, Name: tombstone.Name}
-	app := &v1alpha1.AppService{}
-	if err := t.hubLive.Get(ctx, key, app); client.IgnoreNotFound(err) != nil {
-		return 0, fmt.Errorf("read AppService: %w", err)
-	}
-	entry, known, err := entries.Of(ctx, t.hubLive, app, t.cluster)
-	if err != nil {
+	use, readTime, err := t.readUse(ctx, tombstone)
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if !known {
-		return 1, nil // the planner writes the missing slice again
-	}
-	if app.UID == tombstone.UID && entry != nil {
-		if entry.Phase == v1alpha1.ClusterRemoving {
-			return 1, nil // the entry is about to go
-		}
-		return 0, nil // the objects belong to the entry
-	}
-	deletes, err := t.isEvidence(ctx, tombstone, app, entry)
-	if err != nil {
-		return 0, err
+	case use == usedUp:
+		return 0, nil
+	case use == undecided:
+		return 1, nil
 	}
 	abandoned := &v1alpha1.AppService{}
 	abandoned.Namespace, abandoned.Name, abandoned.UID = tombstone.Namespace, tombstone.Name, tombstone.UID
-	found, err := t.reader.fromMember(ctx, abandoned)
+	read := t.reader.fromMember
+	if use == deletesObjects {
+		read = t.reader.allFromMember
+	}
+	found, err := read(ctx, abandoned)
 	if err != nil {
 		return 0, err
 	}
+	confirmed := confirmation{readTime: readTime, read: func(ctx context.Context) (time.Time, error) {
+		use, readTime, err := t.readUse(ctx, tombstone)
+		if err == nil && use != deletesObjects {
+			err = errNotVerified
+		}
+		return readTime, err
+	}}
 	for _, existing := range found.owned() {
 		left++
-		if !deletes || existing.IsBeingDeleted() {
+		if use == keepsObjects || existing.IsBeingDeleted() {
 			continue
 		}
-		if err := t.objects.Delete(ctx, existing.Object); err != nil {
+		err := confirmed.renew(ctx)
+		if errors.Is(err, errNotVerified) {
+			return left, nil
+		}
+		if err == nil {
+			err = t.objects.Delete(ctx, existing.Object)
+		}
+		if err != nil {
 			return left, err
 		}
 		t.announcer.announce(nil, existing.Object, v1alpha1.ReasonRemoved, "Remove",
-			"%s %s was deleted: AppService %s was abandoned on this cluster while the cluster could not be reached", object.KindOf(existing), existing.GetName(), key)
+			"%s %s was deleted: AppService %s/%s was abandoned on this cluster while the cluster could not be reached",
+			object.KindOf(existing), existing.GetName(), tombstone.Namespace, tombstone.Name)
 	}
 	return left, nil
+}
+
+// tombstoneUse is what a tombstone is good for, given what the hub has.
+type tombstoneUse int
+
+const (
+	undecided      tombstoneUse = iota // the planner is about to write an entry, or to remove one
+	usedUp                             // the objects belong to an entry
+	keepsObjects                       // it waits for the objects, and is no evidence to delete them
+	deletesObjects                     // it is evidence to delete the objects
+)
+
+// readUse reads the hub live. It returns what a tombstone is good for, and when the read began.
+func (t tombstones) readUse(ctx context.Context, tombstone v1alpha1.AbandonedAppService) (tombstoneUse, time.Time, error) {
+	readTime, app := time.Now(), &v1alpha1.AppService{}
+	key := types.NamespacedName{Namespace: tombstone.Namespace, Name: tombstone.Name}
+	if err := t.hubLive.Get(ctx, key, app); client.IgnoreNotFound(err) != nil {
+		return undecided, readTime, fmt.Errorf("read AppService: %w", err)
+	}
+	entry, known, err := entries.Of(ctx, t.hubLive, app, t.cluster)
+	switch {
+	case err != nil || !known: // the planner writes the missing slice again
+		return undecided, readTime, err
+	case app.UID == tombstone.UID && entry != nil && entry.Phase == v1alpha1.ClusterRemoving: // it is about to go
+		return undecided, readTime, nil
+	case app.UID == tombstone.UID && entry != nil:
+		return usedUp, readTime, nil
+	}
+	deletes, err := t.isEvidence(ctx, tombstone, app, entry)
+	if deletes {
+		return deletesObjects, readTime, err
+	}
+	return keepsObjects, readTime, err
 }
 
 // isEvidence reports whether a tombstone is evidence to delete the objects of its AppService, given

@@ -90,6 +90,31 @@ func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
 	}
 }
 
+// Another hub has taken over the Deployment, so that it does not list the optional objects any more. They
+// would scale the Deployment of the other hub for good.
+func TestTombstone_removes_optional_objects_that_the_Deployment_does_not_list(t *testing.T) {
+	t.Parallel()
+	s := startedSetup(t, withAutoscaler, withBudget)
+	s.plan(withBounds(2, 5))
+	s.expectOptional("HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1")
+	s.expectReady()
+	s.end()
+	for _, object := range []client.Object{s.deployment(), s.service()} {
+		s.changeByOther(object, func() {
+			object.GetAnnotations()[v1alpha1.AnnotationHub] = "hub-2"
+			delete(object.GetAnnotations(), v1alpha1.AnnotationOwnedKinds)
+		})
+	}
+	s.must(onHub.Delete(t.Context(), s.app))
+	s.addTombstones(s.app.UID)
+	s.start()
+	s.expectNoTombstones()
+	s.expectOptional()
+	if s.deployment() == nil || s.service() == nil {
+		t.Error("the objects of the other hub are gone")
+	}
+}
+
 func TestTombstone_stays_while_an_object_has_a_finalizer(t *testing.T) {
 	t.Parallel()
 	s := deliveredSetup(t)

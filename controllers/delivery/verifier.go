@@ -37,28 +37,29 @@ type liveRead struct {
 	startTime time.Time
 }
 
-// verify returns nil if a live read of the AppService confirms a change. A read that another member
-// has made within maxVerifiedAge can only confirm: if it does not, the hub may have changed since.
-func (v *verifier) verify(ctx context.Context, key types.NamespacedName, confirms func(*v1alpha1.AppService) bool) error {
+// verify returns nil if a live read of the AppService confirms a change, and when that read began. A read
+// that another member has made within maxVerifiedAge can only confirm: if it does not, the hub may have
+// changed since.
+func (v *verifier) verify(ctx context.Context, key types.NamespacedName, confirms func(*v1alpha1.AppService) bool) (readTime time.Time, err error) {
 	last := v.readOf(key)
 	select {
 	case last.turn <- struct{}{}:
 		defer func() { <-last.turn }()
 	case <-ctx.Done():
-		return fmt.Errorf("verify with the hub: %w", ctx.Err())
+		return time.Time{}, fmt.Errorf("verify with the hub: %w", ctx.Err())
 	}
 	if last.app != nil && time.Since(last.startTime) < maxVerifiedAge && confirms(last.app) {
-		return nil
+		return last.startTime, nil
 	}
 	start, app := time.Now(), &v1alpha1.AppService{}
 	if err := v.hubLive.Get(ctx, key, app); err != nil {
-		return fmt.Errorf("verify with the hub: %w", err)
+		return time.Time{}, fmt.Errorf("verify with the hub: %w", err)
 	}
 	last.startTime, last.app = start, app
 	if !confirms(app) {
-		return errNotVerified
+		return time.Time{}, errNotVerified
 	}
-	return nil
+	return start, nil
 }
 
 // readOf returns the last live read of an AppService. It is forgotten after maxVerifiedAge.
@@ -76,4 +77,21 @@ func (v *verifier) readOf(key types.NamespacedName) *liveRead {
 		})
 	}
 	return last
+}
+
+// confirmation is the evidence for several deletions in a row: a live read of the hub, which is repeated
+// when it is older than maxVerifiedAge. It is not safe for concurrent use.
+type confirmation struct {
+	// read reads the hub live, and returns when that began, or why it does not confirm the deletions.
+	read     func(context.Context) (readTime time.Time, err error)
+	readTime time.Time
+}
+
+// renew returns nil if a live read that is at most maxVerifiedAge old confirms the next deletion.
+func (c *confirmation) renew(ctx context.Context) (err error) {
+	if time.Since(c.readTime) < maxVerifiedAge {
+		return nil
+	}
+	c.readTime, err = c.read(ctx)
+	return err
 }

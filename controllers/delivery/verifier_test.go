@@ -30,6 +30,8 @@ func newVerifier() (*verifier, *countingReader) {
 	return &verifier{hubLive: hub, reads: map[types.NamespacedName]*liveRead{}}, hub
 }
 
+func errorOf(_ time.Time, err error) error { return err }
+
 func expectReads(t *testing.T, hub *countingReader, want int32) {
 	t.Helper()
 	if got := hub.reads.Load(); got != want {
@@ -45,7 +47,7 @@ func TestVerifier_members_share_a_read(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if err := v.verify(t.Context(), s.key(), confirms); err != nil {
+			if _, err := v.verify(t.Context(), s.key(), confirms); err != nil {
 				t.Error(err)
 			}
 		})
@@ -59,10 +61,10 @@ func TestVerifier_does_not_use_an_old_read(t *testing.T) {
 	s := newSetup(t)
 	v, hub := newVerifier()
 	confirms := func(app *v1alpha1.AppService) bool { return app.Generation == 1 }
-	s.must(v.verify(t.Context(), s.key(), confirms))
+	s.must(errorOf(v.verify(t.Context(), s.key(), confirms)))
 	s.edit(editImage)
 	v.readOf(s.key()).startTime = time.Now().Add(-maxVerifiedAge)
-	if err := v.verify(t.Context(), s.key(), confirms); !errors.Is(err, errNotVerified) {
+	if _, err := v.verify(t.Context(), s.key(), confirms); !errors.Is(err, errNotVerified) {
 		t.Error("got", err)
 	}
 	expectReads(t, hub, 2)
@@ -77,11 +79,11 @@ func TestVerifier_a_shared_read_cannot_refuse(t *testing.T) {
 	confirmsGeneration := func(want int64) func(*v1alpha1.AppService) bool {
 		return func(app *v1alpha1.AppService) bool { return app.Generation == want }
 	}
-	s.must(v.verify(t.Context(), s.key(), confirmsGeneration(1)))
+	s.must(errorOf(v.verify(t.Context(), s.key(), confirmsGeneration(1))))
 	s.edit(editImage)
-	s.must(v.verify(t.Context(), s.key(), confirmsGeneration(2)))
+	s.must(errorOf(v.verify(t.Context(), s.key(), confirmsGeneration(2))))
 	expectReads(t, hub, 2)
-	if err := v.verify(t.Context(), s.key(), confirmsGeneration(1)); !errors.Is(err, errNotVerified) {
+	if _, err := v.verify(t.Context(), s.key(), confirmsGeneration(1)); !errors.Is(err, errNotVerified) {
 		t.Error("got", err)
 	}
 }
@@ -93,17 +95,17 @@ func TestVerifier_an_error_is_not_shared(t *testing.T) {
 	confirms := func(*v1alpha1.AppService) bool { return true }
 	ended, end := context.WithCancel(t.Context())
 	end()
-	if err := v.verify(ended, s.key(), confirms); !errors.Is(err, context.Canceled) {
+	if _, err := v.verify(ended, s.key(), confirms); !errors.Is(err, context.Canceled) {
 		t.Error("got", err)
 	}
-	s.must(v.verify(t.Context(), s.key(), confirms))
+	s.must(errorOf(v.verify(t.Context(), s.key(), confirms)))
 }
 
 func TestVerifier_forgets_its_reads(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t)
 	v, _ := newVerifier()
-	s.must(v.verify(t.Context(), s.key(), func(*v1alpha1.AppService) bool { return true }))
+	s.must(errorOf(v.verify(t.Context(), s.key(), func(*v1alpha1.AppService) bool { return true })))
 	eventually(t, func() error {
 		v.mu.Lock()
 		defer v.mu.Unlock()

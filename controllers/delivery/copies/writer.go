@@ -26,6 +26,9 @@ import (
 // metadata client of client-go, which prefers another format, cannot be used.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
+// maxUID is the length of the longest UID that is remembered. Those of Kubernetes have 36 characters.
+const maxUID = 64
+
 // Writer writes copies to one member. It is safe for concurrent use.
 type Writer struct{ core *rest.RESTClient }
 
@@ -55,38 +58,90 @@ type Object struct {
 
 // Apply creates a copy, or makes it have the content and the owner. It needs no right to read. An
 // object of the name that is no copy of the AppService is left alone, and the error is a
-// [NotCopyError]: its keys would stay beside the content.
-func (w *Writer) Apply(ctx context.Context, object Object) error {
+// [NotCopyError]: its keys would stay beside the content. It returns the UID of the copy, or "" if the
+// member does not say it.
+func (w *Writer) Apply(ctx context.Context, object Object) (types.UID, error) {
 	// An apply with a resource version creates an object, or conflicts; no object has version 1.
-	err := w.apply(ctx, object, metav1.ObjectMeta{ResourceVersion: "1"})
-	if !apierrors.IsConflict(err) && !apierrors.IsAlreadyExists(err) {
-		return describe("apply", object.Key, err)
+	uid, err := w.apply(ctx, object, metav1.ObjectMeta{ResourceVersion: "1"})
+	if !isTaken(err) {
+		return uid, describe("apply", object.Key, err)
 	}
-	found, lookUpErr := w.lookUp(ctx, object.Namespace, object.Key)
+	found, lookUpErr := w.lookUpCopy(ctx, object)
 	switch {
 	case lookUpErr != nil:
-		return lookUpErr
-	case found == nil: // it was deleted meanwhile
-		return describe("apply", object.Key, err)
-	case !object.isCopy(found):
-		return &NotCopyError{object.Key}
+		return "", lookUpErr
+	case found == "": // it was deleted meanwhile
+		return "", describe("apply", object.Key, err)
 	}
-	return describe("apply", object.Key, w.apply(ctx, object, metav1.ObjectMeta{UID: found.UID}))
+	uid, err = w.apply(ctx, object, metav1.ObjectMeta{UID: found})
+	return uid, describe("apply", object.Key, err)
 }
 
-// Update makes a copy that is there have another content.
-func (w *Writer) Update(ctx context.Context, object Object) error {
-	return describe("apply", object.Key, w.apply(ctx, object, metav1.ObjectMeta{}))
+// Update makes a copy that is there have another content. The UID is that of the copy, or "" if it is
+// not known. If the copy is gone, or another object has its name, Update does the same as Apply.
+func (w *Writer) Update(ctx context.Context, object Object, uid types.UID) (types.UID, error) {
+	if uid != "" {
+		updated, err := w.apply(ctx, object, metav1.ObjectMeta{UID: uid})
+		if !isTaken(err) {
+			return updated, describe("apply", object.Key, err)
+		}
+	}
+	found, err := w.lookUpCopy(ctx, object)
+	switch {
+	case err != nil:
+		return "", err
+	case found == "":
+		return w.Apply(ctx, object)
+	}
+	updated, err := w.apply(ctx, object, metav1.ObjectMeta{UID: found})
+	return updated, describe("apply", object.Key, err)
 }
 
-// apply applies a copy if the object on the member has the UID and the resource version.
-func (w *Writer) apply(ctx context.Context, object Object, only metav1.ObjectMeta) error {
+// isTaken reports whether an apply failed because another object has the name of the copy, or none.
+func isTaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
+
+// apply applies a copy if the object on the member has the UID and the resource version, and returns
+// its UID.
+func (w *Writer) apply(ctx context.Context, object Object, only metav1.ObjectMeta) (types.UID, error) {
 	body, err := object.encode(only)
 	if err != nil {
-		return err
+		return "", err
 	}
-	return w.request(w.core.Patch(types.ApplyYAMLPatchType), object.Namespace, object.Key).
-		Param("fieldManager", v1alpha1.ManagedBy).Param("force", "true").Body(body).Do(silent(ctx)).Error()
+	applied, err := metadataOf(w.request(w.core.Patch(types.ApplyYAMLPatchType), object.Namespace, object.Key).
+		Param("fieldManager", v1alpha1.ManagedBy).Param("force", "true").Body(body).Do(silent(ctx)))
+	if err != nil || applied == nil || len(applied.UID) > maxUID {
+		return "", err // the next change looks it up
+	}
+	return applied.UID, nil
+}
+
+// metadataOf returns the metadata in an answer, or nil if the answer is not JSON.
+func metadataOf(answer rest.Result) (*metav1.PartialObjectMetadata, error) {
+	if err := answer.Error(); err != nil { // Raw does not decode the reason
+		return nil, err
+	}
+	text, err := answer.Raw()
+	if err != nil {
+		return nil, err
+	}
+	found := &metav1.PartialObjectMetadata{}
+	if json.Unmarshal(text, found) != nil {
+		return nil, nil
+	}
+	return found, nil
+}
+
+// lookUpCopy returns the UID of a copy, or "" if there is no object of its name. If the object is no
+// copy of the AppService, the error is a [NotCopyError].
+func (w *Writer) lookUpCopy(ctx context.Context, object Object) (types.UID, error) {
+	found, err := w.lookUp(ctx, object.Namespace, object.Key)
+	switch {
+	case found == nil:
+		return "", err
+	case !object.isCopy(found):
+		return "", &NotCopyError{object.Key}
+	}
+	return found.UID, nil
 }
 
 // isCopy reports whether an object is a copy of the AppService, also of an earlier Deployment of it.
@@ -106,14 +161,18 @@ func (e *NotCopyError) Error() string {
 }
 
 // Delete deletes a copy if the Deployment owns it. Anybody may change the record in the Deployment,
-// so it is no reason to delete an object. A copy that is gone, or has another owner, is success.
-func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID) error {
+// so it is no reason to delete an object. A copy that is gone, or has another owner, is success. If
+// there is something to delete, confirm is called just before the request, and its error prevents it.
+func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID, confirm func(context.Context) error) error {
 	found, err := w.lookUp(ctx, namespace, of)
 	if found == nil {
 		return err
 	}
 	if len(found.OwnerReferences) != 1 || found.OwnerReferences[0].UID != deployment || found.UID == "" {
 		return nil
+	}
+	if err := confirm(ctx); err != nil {
+		return err
 	}
 	options, err := json.Marshal(metav1.DeleteOptions{
 		TypeMeta:      metav1.TypeMeta{APIVersion: "v1", Kind: "DeleteOptions"},
@@ -132,16 +191,15 @@ func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deploymen
 // lookUp returns the metadata of an object, or nil if it does not exist. They are in the response to an
 // empty patch, because Fleetwright may not read the object.
 func (w *Writer) lookUp(ctx context.Context, namespace string, of Key) (*metav1.PartialObjectMetadata, error) {
-	answer, err := w.request(w.core.Patch(types.MergePatchType), namespace, of).
-		Param("fieldManager", v1alpha1.ManagedBy).Body([]byte(`{}`)).Do(silent(ctx)).Raw()
+	found, err := metadataOf(w.request(w.core.Patch(types.MergePatchType), namespace, of).
+		Param("fieldManager", v1alpha1.ManagedBy).Body([]byte(`{}`)).Do(silent(ctx)))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, describe("look up", of, err)
 	}
-	found := &metav1.PartialObjectMetadata{}
-	if json.Unmarshal(answer, found) != nil {
+	if found == nil {
 		return nil, fmt.Errorf("look up %s %s: the answer is not JSON", of.Kind, of.Name)
 	}
 	return found, nil
