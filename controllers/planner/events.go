@@ -25,7 +25,8 @@ const (
 )
 
 // announce emits an event for each change since the previous status. The first MemberCluster of a
-// change is the related object, because events that differ only in their notes are merged.
+// change that names clusters is the related object, because events that differ only in their notes
+// are merged.
 //
 // Changes that repeat within six minutes are one event with a series, such as those of pods that
 // crash, run for a while and crash again. The recorder does that for events about the same objects.
@@ -35,6 +36,10 @@ func (r *Reconciler) announce(in rollout.Input, next v1alpha1.AppServiceStatus) 
 	changes := status.Changes(in, next)
 	for _, change := range changes[:min(len(changes), maxEvents)] {
 		app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: in.App.Namespace, Name: in.App.Name, UID: in.App.UID}}
+		if len(change.Clusters) == 0 {
+			r.event(app, nil, change.Bad, change.Reason, planAction, change.Message)
+			continue
+		}
 		member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: change.Clusters[0]}}
 		if known := in.Members[member.Name]; known != nil {
 			member.UID = known.UID

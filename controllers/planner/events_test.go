@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -47,8 +48,7 @@ func (s *fixture) waitForEventIn(namespace, reason, related, note string) {
 
 func TestEvents_announce_changes_of_clusters(t *testing.T) {
 	s := newRunning(t, "east", "west")
-	s.waitForEvent(v1alpha1.ReasonReady, "east", "east: the AppService is ready")
-	s.waitForEvent(v1alpha1.ReasonReady, "west", "west: the AppService is ready")
+	s.waitForEvent(v1alpha1.ReasonReady, "", "the AppService is ready on 2 of 2 clusters")
 	s.edit(onlyOn("east"))
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2)), s.entry("west", v1alpha1.ClusterRemoving, atGeneration(1), applied(1, 2)))
 	s.report("west", s.removalConfirmed(s.transitionTime("west")))
@@ -77,12 +77,12 @@ func TestEvents_of_one_status_are_limited(t *testing.T) {
 	for i := range 25 {
 		entry := s.entry(fmt.Sprintf("m-%02d", i), v1alpha1.ClusterPending)
 		in.App.Status.Clusters = append(in.App.Status.Clusters, entry)
-		entry.Phase, entry.Reason = v1alpha1.ClusterReady, ""
+		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, "quota"
 		after.Clusters = append(after.Clusters, entry)
 	}
 	r.announce(in, after)
 	got := drainEvents(recorder)
-	if len(got) != maxEvents+1 || got[0] != "Normal Ready m-00: the AppService is ready" || got[maxEvents] != "Normal Ready 15 more changes; see the entries of the status, or of its AppServiceSlices" {
+	if len(got) != maxEvents+1 || got[0] != "Warning Refused m-00: quota" || got[maxEvents] != "Warning Refused 15 more changes; see the entries of the status, or of its AppServiceSlices" {
 		t.Errorf("%d events: %q", len(got), got)
 	}
 }
@@ -191,15 +191,15 @@ func TestEvents_of_a_rollout_have_an_action_for_each_stage(t *testing.T) {
 	})
 }
 
-// eventsFor returns the events with a reason about a member, with the number of times that each one
-// says it occurred.
+// eventsFor returns the events with a reason about a member, or without one, with the number of
+// times that each one says it occurred.
 func (s *fixture) eventsFor(reason, member string) (occurrences []int32) {
 	s.Helper()
 	var list eventsv1.EventList
 	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	for _, e := range list.Items {
 		switch {
-		case e.Reason != reason || e.Related == nil || e.Related.Name != member:
+		case e.Reason != reason || ptr.Deref(e.Related, corev1.ObjectReference{}).Name != member:
 		case e.Series != nil:
 			occurrences = append(occurrences, e.Series.Count)
 		default:
@@ -227,9 +227,9 @@ func TestEvents_of_pods_that_crash_again_and_again_are_one_series(t *testing.T) 
 	}
 	s.report("east", observation.Observation{UID: s.app.UID, Generation: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: "no"})
 	s.waitForEvent(v1alpha1.ReasonRefused, "east", "east: no")
-	for _, reason := range []string{v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonReady} {
+	for reason, about := range map[string]string{v1alpha1.ReasonCrashLoopBackOff: "east", v1alpha1.ReasonReady: ""} {
 		eventually(t, func() error {
-			if got := s.eventsFor(reason, "east"); !slices.Equal(got, []int32{2}) {
+			if got := s.eventsFor(reason, about); !slices.Equal(got, []int32{2}) {
 				return fmt.Errorf("events %s occurred %v times", reason, got)
 			}
 			return nil

@@ -2,14 +2,16 @@ package status
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// Change is a change of one or more clusters that is reported to users once.
+// Change is a change of an AppService that is reported to users once.
 type Change struct {
+	// Clusters are the clusters that it is about, or empty: it is about all of them.
 	Clusters []string
 	// Reason is the reason of the entry, Ready, or the reason why the entry was removed.
 	Reason  string
@@ -23,8 +25,13 @@ type Change struct {
 // alone is reported if pods cannot run any more, or for another reason than before, because they
 // rarely recover by waiting.
 //
+// A delivery and an edit make many clusters Ready, in several statuses. They are one change, when no
+// cluster is on its way any more. The steps of a rollout are reported apart. So the number of
+// changes does not depend on the number of clusters, while all goes well. Clusters that recover
+// together from what was reported as bad are one change of each status.
+//
 // A deletion removes the AppService from many clusters: those that leave the status for the same
-// reason are one change. Each of them leaves once, so that later changes differ from earlier ones.
+// reason are one change.
 func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	in := report{Input: from}
 	var changes []Change
@@ -36,17 +43,24 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	if in.IsDeleting() {
 		changes = joinEqual(changes)
 	}
+	var recovered []string
 	for _, entry := range after.Clusters {
 		previous := in.App.Status.Cluster(entry.Name)
 		switch {
 		case v1alpha1.IsPodFailure(entry.Reason) && (previous == nil || previous.Reason != entry.Reason):
 			changes = append(changes, in.failureBegins(entry))
 		case previous != nil && previous.Phase == entry.Phase:
-		case entry.Phase == v1alpha1.ClusterReady:
-			changes = append(changes, Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonReady, Message: "the AppService is ready"})
-		case slices.Contains([]v1alpha1.ClusterPhase{v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterDetached}, entry.Phase):
+		case entry.Phase == v1alpha1.ClusterReady && previous != nil && (isBad(previous.Phase) || v1alpha1.IsPodFailure(previous.Reason)):
+			recovered = append(recovered, entry.Name)
+		case isBad(entry.Phase):
 			changes = append(changes, in.failureBegins(entry))
 		}
+	}
+	switch {
+	case isSettled(after) && !isSettled(in.App.Status) && after.Summary.Ready > 0:
+		changes = append(changes, Change{Reason: v1alpha1.ReasonReady, Message: fmt.Sprintf("the AppService is ready on %d of %s", after.Summary.Ready, rollout.CountClusters(after.Summary.Clusters))})
+	case len(recovered) > 0:
+		changes = append(changes, Change{Clusters: recovered, Reason: v1alpha1.ReasonReady, Message: "the AppService is ready again"})
 	}
 	slices.SortStableFunc(changes, func(a, b Change) int {
 		if a.Bad != b.Bad && a.Bad {
@@ -54,9 +68,22 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 		} else if a.Bad != b.Bad {
 			return 1
 		}
-		return cmp.Compare(a.Clusters[0], b.Clusters[0])
+		return slices.Compare(a.Clusters, b.Clusters)
 	})
 	return changes
+}
+
+// isBad reports whether a cluster in this phase needs attention.
+func isBad(phase v1alpha1.ClusterPhase) bool {
+	return phase == v1alpha1.ClusterFailed || phase == v1alpha1.ClusterUnknown || phase == v1alpha1.ClusterDetached
+}
+
+// isSettled reports whether no cluster is on its way to being ready, and no rollout is in progress.
+func isSettled(status v1alpha1.AppServiceStatus) bool {
+	phase := status.Rollout.Phase
+	return phase != v1alpha1.RolloutProgressing && phase != v1alpha1.RolloutRollingBack && !slices.ContainsFunc(status.Clusters, func(entry v1alpha1.ClusterStatus) bool {
+		return entry.Phase == v1alpha1.ClusterPending || entry.Phase == v1alpha1.ClusterProgressing
+	})
 }
 
 // joinEqual returns the changes of single clusters with equal ones joined, in the same order.

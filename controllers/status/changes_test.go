@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
@@ -26,7 +27,27 @@ func TestChanges(t *testing.T) {
 		"a removal starts": {in: Clusters("e")},
 		"the AppService is ready": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending)), Observed("east", Observation(v1alpha1.ClusterReady))),
-			want: []status.Change{{[]string{"east"}, v1alpha1.ReasonReady, "the AppService is ready", false}},
+			want: []status.Change{{nil, v1alpha1.ReasonReady, "the AppService is ready on 1 of 1 cluster", false}},
+		},
+		"one cluster is ready, another is on its way": {
+			in: NewInput(Chosen("a"), Chosen("b"), WithEntries(Entry("a", v1alpha1.ClusterPending), Entry("b", v1alpha1.ClusterPending)), Observed("a", Observation(v1alpha1.ClusterReady))),
+		},
+		"the last cluster is ready": {
+			in:   NewInput(Chosen("a"), Chosen("b"), WithEntries(Entry("a", v1alpha1.ClusterReady), Entry("b", v1alpha1.ClusterPending)), Observed("a", Observation(v1alpha1.ClusterReady)), Observed("b", Observation(v1alpha1.ClusterReady))),
+			want: []status.Change{{nil, v1alpha1.ReasonReady, "the AppService is ready on 2 of 2 clusters", false}},
+		},
+		"the last cluster that can be reached is ready": {
+			in:   NewInput(Chosen("a"), Chosen("b"), WithEntries(Entry("a", v1alpha1.ClusterPending), Entry("b", v1alpha1.ClusterUnknown)), Observed("a", Observation(v1alpha1.ClusterReady)), Unreachable("b")),
+			want: []status.Change{{nil, v1alpha1.ReasonReady, "the AppService is ready on 1 of 2 clusters", false}},
+		},
+		"the last cluster fails": {
+			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterPending)), Observed("a", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota")))),
+			want: []status.Change{{[]string{"a"}, v1alpha1.ReasonRefused, "quota", true}},
+		},
+		"clusters recover": {
+			in: NewInput(Chosen("a"), Chosen("b"), Chosen("c"), WithEntries(Entry("a", v1alpha1.ClusterFailed), Entry("b", v1alpha1.ClusterUnknown), Entry("c", v1alpha1.ClusterReady)),
+				Observed("a", Observation(v1alpha1.ClusterReady)), Observed("b", Observation(v1alpha1.ClusterReady)), Observed("c", Observation(v1alpha1.ClusterReady))),
+			want: []status.Change{{[]string{"a", "b"}, v1alpha1.ReasonReady, "the AppService is ready again", false}},
 		},
 		"pods cannot run": {
 			in:   NewInput(Chosen("a"), WithEntries(Entry("a", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""))), Observed("a", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonImagePullBackOff, "1 of 2 pods: no such image")))),
@@ -71,7 +92,7 @@ func TestChanges(t *testing.T) {
 				{[]string{"b"}, v1alpha1.ReasonRefused, "quota", true},
 				{[]string{"c"}, v1alpha1.ReasonClusterUnreachable, "MemberCluster c is not Ready; last known: Ready, 2 of 2 replicas ready", true},
 				{[]string{"d"}, v1alpha1.ReasonClusterDetached, MessageSecretGone, true},
-				{[]string{"a"}, v1alpha1.ReasonReady, "the AppService is ready", false},
+				{nil, v1alpha1.ReasonReady, "the AppService is ready on 1 of 3 clusters", false},
 			},
 		},
 		"a removal ends": {
@@ -118,4 +139,27 @@ func TestChanges(t *testing.T) {
 			}
 		})
 	}
+}
+
+// However the clusters of a fleet become ready, in statuses of one or of many, it is one change.
+func TestChanges_of_a_delivery_are_one(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := NewInput()
+		for i := range rapid.IntRange(1, 20).Draw(t, "clusters") {
+			in = With(in, Chosen(ClusterName(i)), WithEntries(Entry(ClusterName(i), v1alpha1.ClusterPending)))
+		}
+		var changes []status.Change
+		for waiting := len(in.App.Status.Clusters); waiting > 0; {
+			for range rapid.IntRange(1, waiting).Draw(t, "become ready") {
+				waiting--
+				Observed(in.App.Status.Clusters[waiting].Name, Observation(v1alpha1.ClusterReady))(&in)
+			}
+			next := StatusOf(in)
+			changes = append(changes, status.Changes(in, next)...)
+			in.App.Status = next
+		}
+		if len(changes) != 1 || changes[0].Reason != v1alpha1.ReasonReady {
+			t.Errorf("changes: %v", changes)
+		}
+	})
 }

@@ -72,10 +72,9 @@ func (r *run) restConfigured(ctx context.Context, o *operator, apps []app) error
 	if err := r.deliverConfigured(ctx, o, apps); err != nil {
 		return err
 	}
-	if err := r.makeReady(ctx, apps); err != nil {
+	if err := r.awaitReady(ctx, apps); err != nil {
 		return err
 	}
-	defer r.kubelets.disable()
 	if err := r.atRest(ctx, o, withSettings); err != nil {
 		return err
 	}

@@ -31,9 +31,10 @@ type pendingWrite struct {
 // statusWriters is the number of concurrent writes of a status.
 const statusWriters = 32
 
-// startKubelets starts them, without writing a status, until the context ends.
+// startKubelets starts them, until the context ends.
 func startKubelets(ctx context.Context, f *fleet) *kubelets {
 	k := &kubelets{fleet: f, queue: make(chan pendingWrite, 1<<17)}
+	k.enabled.Store(true)
 	for range statusWriters {
 		go func() {
 			for {
@@ -56,7 +57,7 @@ func startKubelets(ctx context.Context, f *fleet) *kubelets {
 	return k
 }
 
-// enable makes all Deployments ready, those that exist and those that follow.
+// enable, after disable, makes all Deployments ready, those that exist and those that follow.
 func (k *kubelets) enable() {
 	k.enabled.Store(true)
 	for cluster, deployments := range k.fleet.observer.deployments() {

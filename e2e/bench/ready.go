@@ -15,12 +15,11 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/bench/figures"
 )
 
-// whileReady measures the scenarios in which all Deployments are ready.
+// whileReady measures the scenarios that begin when the hub knows that all AppServices are Ready.
 func (r *run) whileReady(ctx context.Context, o *operator, apps []app) error {
-	if err := r.makeReady(ctx, apps); err != nil {
+	if err := r.awaitReady(ctx, apps); err != nil {
 		return err
 	}
-	defer r.kubelets.disable()
 	for _, step := range []struct {
 		scenario string
 		measure  func() error
@@ -38,9 +37,8 @@ func (r *run) whileReady(ctx context.Context, o *operator, apps []app) error {
 	return nil
 }
 
-// makeReady makes all Deployments ready, and waits until the hub knows it.
-func (r *run) makeReady(ctx context.Context, apps []app) error {
-	r.kubelets.enable()
+// awaitReady waits until the hub knows that all Deployments are ready.
+func (r *run) awaitReady(ctx context.Context, apps []app) error {
 	return r.awaitState(ctx, len(apps), isAppService(apps, r.isReady), "the AppServices to be Ready")
 }
 
@@ -82,7 +80,8 @@ func (r *run) status(ctx context.Context, w writer, apps []app) error {
 	if _, err := r.writeReady(ctx, apps, replicas); err != nil {
 		return err
 	}
-	return r.makeReady(ctx, apps)
+	r.kubelets.enable()
+	return r.awaitReady(ctx, apps)
 }
 
 // writeReady writes the status of Deployments on all members, with a number of ready pods. It
