@@ -4,6 +4,8 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	"k8s.io/apimachinery/pkg/util/validation"
+
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
@@ -65,6 +67,9 @@ func pointersTo(all []v1alpha1.ClusterStatus) []*v1alpha1.ClusterStatus {
 // limitTexts shortens the messages and the addresses of the entries of one object, so that these
 // entries take at most the budget. Everything else of an entry is never shortened. A text that was
 // shortened comes back when the budget allows it and the cluster is observed again.
+//
+// After a restart, the entries have shortened texts until their clusters are observed. These count as
+// the longest texts that they may stand for. So the step stays, and a restart writes nothing.
 func limitTexts(entries []*v1alpha1.ClusterStatus, budget int) {
 	dropMessages(entries)
 	left := budget
@@ -132,11 +137,36 @@ func dropMessages(entries []*v1alpha1.ClusterStatus) {
 func textSize(entries []*v1alpha1.ClusterStatus, limit textLimit, most int) int {
 	size := 0
 	for _, entry := range entries {
-		size += encodedSize(shorten(entry.Message, limit.message))
+		size += encodedSize(shorten(entry.Message, limit.message)) + hiddenSize(entry, limit)
 		for _, address := range entry.Addresses[:min(len(entry.Addresses), limit.addresses)] {
 			size += encodedSize(address) + len(`"",`)
 		}
 		if size > most {
+			break
+		}
+	}
+	return size
+}
+
+const (
+	maxCharacter = len(`\u0000`)                                     // bytes of JSON
+	maxAddress   = validation.DNS1123SubdomainMaxLength + len(`"",`) // bytes of JSON
+)
+
+// hiddenSize returns how many bytes of JSON may be missing from the texts of an entry, of those that
+// the limit allows: texts as long as a step allows may have been shortened by it. Lists of one
+// address are usual, and do not count.
+func hiddenSize(entry *v1alpha1.ClusterStatus, limit textLimit) int {
+	size := 0
+	for _, step := range textLimits {
+		if step.message > 0 && step.message < limit.message && utf8.RuneCountInString(entry.Message) == step.message {
+			size += (limit.message - step.message) * maxCharacter
+			break
+		}
+	}
+	for _, step := range textLimits {
+		if step.addresses > 1 && step.addresses < limit.addresses && len(entry.Addresses) == step.addresses {
+			size += (limit.addresses - step.addresses) * maxAddress
 			break
 		}
 	}
@@ -172,7 +202,7 @@ func encodedSize(text string) int {
 	for _, character := range text {
 		switch {
 		case character < ' ', character == '<', character == '>', character == '&', character == '\u2028', character == '\u2029', character == utf8.RuneError:
-			size += len(`\u0000`)
+			size += maxCharacter
 		case character == '"', character == '\\':
 			size += 2
 		default:

@@ -126,3 +126,26 @@ func drawEntry(t *rapid.T) v1alpha1.ClusterStatus {
 	}
 	return entry
 }
+
+// After a restart, each entry has its shortened texts until its cluster is observed. In whatever order
+// that happens, the entries stay as they were written.
+func TestLimitTexts_stay_after_a_restart(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		full := make([]v1alpha1.ClusterStatus, rapid.IntRange(100, 400).Draw(t, "entries"))
+		length, addresses := rapid.IntRange(1, 1024).Draw(t, "message"), rapid.IntRange(0, 8).Draw(t, "addresses")
+		for i := range full {
+			full[i] = v1alpha1.ClusterStatus{Name: fmt.Sprintf("m-%04d", i), Phase: v1alpha1.ClusterFailed, Reason: fmt.Sprint(i % 30), Message: strings.Repeat("x", length+i%3)}
+			for a := range addresses {
+				full[i].Addresses = append(full[i].Addresses, fmt.Sprintf("%d.%s", a, strings.Repeat("a", 40)))
+			}
+		}
+		written := slices.Clone(full)
+		limitTexts(pointersTo(written), sliceBudget)
+		observed := rapid.IntRange(0, len(full)).Draw(t, "observed again")
+		restarted := slices.Concat(full[:observed], written[observed:])
+		limitTexts(pointersTo(restarted), sliceBudget)
+		if diff := cmp.Diff(written, restarted); diff != "" {
+			t.Errorf("the texts changed after a restart (-written +restarted):\n%s", diff)
+		}
+	})
+}
