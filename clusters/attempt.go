@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/stall"
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
@@ -23,6 +23,8 @@ type attempt struct {
 	// attempt reads only its identity.
 	previous *activeSession
 	cancel   context.CancelFunc
+	// probe is the attempt itself, as a probe of the member.
+	probe startedProbe
 	// decided is set when the attempt is cancelled, or can no longer be cancelled because its
 	// session is about to be published.
 	decided atomic.Bool
@@ -38,7 +40,7 @@ type attempt struct {
 // startAttempt starts an attempt.
 func (m *member) startAttempt(ctx context.Context, want desiredState) {
 	ctx, cancel := context.WithCancel(ctx)
-	a := &attempt{want: want, isRetry: m.backoff.attempts != attemptBackoff, previous: m.active, cancel: cancel, done: make(chan struct{})}
+	a := &attempt{want: want, isRetry: m.backoff.attempts != attemptBackoff, previous: m.active, cancel: cancel, probe: startProbe(m.options.clock, time.Now()), done: make(chan struct{})}
 	swap := m.active != nil && m.active.config.SameServer(want.config)
 	m.attempt = a
 	go func() {
@@ -127,10 +129,10 @@ func (m *member) finishAttempt(ctx context.Context) {
 	default:
 		if a.session == nil {
 			m.active.connection.Rotate(a.want.config)
-			m.active.config, m.active.failedProbes = a.want.config, 0
-			m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval, maxJitter))
+			m.active.config, m.active.probes = a.want.config, stall.Record{}
+			m.active.scheduleProbe(m.options.ProbeInterval)
 		}
-		m.backoff.attempts = attemptBackoff
+		m.backoff.attempts, m.backoff.probes = attemptBackoff, stall.Record{}
 		m.update(func(s *snapshot) {
 			s.ready, s.credentials, s.expiry, s.contestedID = memberConnected, credentialsAccepted, a.want.config.Expiry(), ""
 			s.renewalFailure = ""
@@ -142,12 +144,17 @@ func (m *member) finishAttempt(ctx context.Context) {
 }
 
 // delayNextAttempt delays the next attempt. The failure of an attempt that did not know the latest
-// desired state says nothing about that state.
+// desired state says nothing about that state, and one that this process may have caused says
+// nothing about the member.
 func (m *member) delayNextAttempt(a *attempt) {
 	if m.latestDesired().endsBackoff(a.want) {
 		return
 	}
 	m.backoff.retryAt = time.Now().Add(m.backoff.attempts.Step())
+	if m.backoff.probes.Add(a.probe.end(a.err)) == stall.Inconclusive {
+		m.log.V(1).Info("An attempt to connect was inconclusive", "reason", transport.SafeMessage(a.err))
+		return
+	}
 	m.update(func(s *snapshot) { s.recordFailure(a.err, a.want.config, m.active != nil) })
 }
 
@@ -156,8 +163,9 @@ func (m *member) activate(a *attempt) {
 	previous := m.active
 	m.active = &activeSession{
 		session: a.session, config: a.want.config,
-		probeTimer: time.NewTimer(wait.Jitter(m.options.ProbeInterval, maxJitter)), infoTimer: time.NewTimer(0),
+		probeTimer: time.NewTimer(m.options.ProbeInterval), infoTimer: time.NewTimer(0),
 	}
+	m.active.scheduleProbe(m.options.ProbeInterval)
 	if previous != nil {
 		previous.close()
 	}

@@ -12,8 +12,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -26,6 +29,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/internal/testcert"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/stall"
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
@@ -107,10 +111,26 @@ func TestConditionFor_connection_errors(t *testing.T) {
 			if diff := cmp.Diff(test.want, got, cmp.AllowUnexported(conditionState{})); diff != "" {
 				t.Errorf("%v (-want +got)\n%s", err, diff)
 			}
+			want := stall.Refused
+			if slices.Contains([]string{"sends nothing", "closes the connection", "a response that does not begin"}, name) {
+				want = stall.Unanswered
+			}
+			if got := resultOf(err); got != want {
+				t.Errorf("%v: the result of the probe is %d, want %d", err, got, want)
+			}
 			if strings.Contains(got.message, "127.0.0.1") || strings.Contains(got.message, canary) {
 				t.Errorf("the message quotes the kubeconfig or the member: %s", got.message)
 			}
 		})
+	}
+}
+
+func TestResult_of_a_probe_without_resources(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENOBUFS} {
+		err := fmt.Errorf("probe: %w", &url.Error{Err: &net.OpError{Op: "dial", Err: os.NewSyscallError("socket", errno)}})
+		if got := resultOf(err); got != stall.NotSent {
+			t.Errorf("%v: %d", err, got)
+		}
 	}
 }
 

@@ -13,11 +13,10 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/stall"
 )
 
 const (
-	// A member is disengaged after maxProbeFailures failed probes in a row.
-	maxProbeFailures = 3
 	// A session that lasted less than stableAfter is short; see sessionBackoff.
 	stableAfter = 2 * time.Minute
 	// Intervals are up to maxJitter longer, as a share of their length.
@@ -68,6 +67,8 @@ type backoffState struct {
 	retryAt time.Time
 	// attempts has the next delay after a failed attempt, sessions after a session.
 	attempts, sessions wait.Backoff
+	// probes is what the attempts have shown since the last one that succeeded.
+	probes stall.Record
 }
 
 // setDesired gives the member a new desired state. A rejected kubeconfig changes only what is

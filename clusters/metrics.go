@@ -36,11 +36,16 @@ var (
 		Help: "Number of renewals of the member's token, by their result: renewed or failed.",
 	}, []string{"member", "result"})
 
+	stalledSeconds = prometheus.NewCounter(prometheus.CounterOpts{
+		Name: "fleetwright_process_stalled_seconds_total",
+		Help: "Time in which this process did not run when it should: it waited for the processor, was throttled, or was stopped.",
+	})
+
 	memberLabels = []string{"member"}
 )
 
 func init() {
-	metrics.Registry.MustRegister(memberUp, probeLatency, connectionsTotal, credentialExpiry, credentialWarning, credentialRenewal, tokenRenewals)
+	metrics.Registry.MustRegister(memberUp, probeLatency, connectionsTotal, credentialExpiry, credentialWarning, credentialRenewal, tokenRenewals, stalledSeconds)
 }
 
 // Results of renewals.

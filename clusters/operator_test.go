@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -46,7 +47,7 @@ type operator struct {
 // grantOperator creates a namespace for Secrets on the hub. It grants the operator of that
 // namespace the role in config/rbac, after the changes, and nothing else.
 func (env *testEnv) grantOperator(namespace string, changes ...func(*rbacv1.ClusterRole)) error {
-	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: "operator-of-" + namespace}
+	user := rbacv1.Subject{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: operatorUser(namespace)}
 	clusterRole, role := &rbacv1.ClusterRole{}, &rbacv1.Role{}
 	if err := errors.Join(readObject("../config/rbac/role.yaml", clusterRole), readObject("../config/rbac/role.yaml", role)); err != nil {
 		return err
@@ -85,15 +86,23 @@ type setup struct {
 	wrapHub func(http.RoundTripper) http.RoundTripper
 }
 
+// operatorUser returns the user of the operator of a namespace on the hub.
+func operatorUser(namespace string) string { return "operator-of-" + namespace }
+
 // startOperator runs an operator for the Secrets of a namespace, after the changes to its setup.
 func (env *testEnv) startOperator(namespace string, changes ...func(*setup)) (*operator, error) {
+	return startOperatorOn(env.hub.userConfig(operatorUser(namespace)), namespace, changes...)
+}
+
+// startOperatorOn runs an operator with this configuration for the hub.
+func startOperatorOn(hub *rest.Config, namespace string, changes ...func(*setup)) (*operator, error) {
 	with := setup{Options: memberOptions(), sources: kubeconfig.Sources{
 		{Namespace: namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})},
 	}}
 	for _, change := range changes {
 		change(&with)
 	}
-	o := &operator{namespace: namespace, user: "operator-of-" + namespace, recorder: &recorder{}, ended: make(chan struct{})}
+	o := &operator{namespace: namespace, user: operatorUser(namespace), recorder: &recorder{}, ended: make(chan struct{})}
 	lifetime, exit := context.WithCancel(ctx)
 	running, resign := context.WithCancel(lifetime)
 	o.resign, o.exit = resign, exit
@@ -102,7 +111,6 @@ func (env *testEnv) startOperator(namespace string, changes ...func(*setup)) (*o
 		return nil, err
 	}
 	again := true
-	hub := env.hub.userConfig(o.user)
 	hub.QPS, hub.WrapTransport = -1, with.wrapHub
 	m, err := mcmanager.New(hub, o.provider, manager.Options{
 		Scheme: testScheme,

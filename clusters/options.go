@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/stall"
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
@@ -84,6 +85,8 @@ type Options struct {
 	// see them.
 	Wrap clienttransport.WrapperFunc
 
+	// clock measures the stalls of this process.
+	clock    *stall.Clock
 	slots    connectSlots
 	decoders runtime.ClientNegotiator
 }
@@ -115,7 +118,7 @@ func (o *Options) complete() error {
 func (o *Options) transport() transport.Options {
 	return transport.Options{
 		UserAgent: o.UserAgent, QPS: o.QPS, Burst: o.Burst, ReadRate: o.ReadRate, ReadBurst: o.ReadBurst, MaxListBytes: o.MaxListBytes,
-		AllowLoopback: o.Policy.AllowLoopback, Wrap: o.Wrap,
+		Clock: o.clock, AllowLoopback: o.Policy.AllowLoopback, Wrap: o.Wrap,
 	}
 }
 

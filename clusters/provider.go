@@ -14,6 +14,8 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/stall"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // Provider provides the connected members. It is safe for concurrent use.
@@ -52,16 +54,20 @@ func New(lifetime context.Context, options Options) (*Provider, error) {
 	if err := options.complete(); err != nil {
 		return nil, fmt.Errorf("member options: %w", err)
 	}
-	options.decoders = newDecoders(options.Scheme)
+	options.decoders, options.clock = newDecoders(options.Scheme), &stall.Clock{}
 	lifetime, endMembers := context.WithCancel(lifetime)
-	return &Provider{
+	p := &Provider{
 		endMembers: endMembers,
 		options:    options,
 		lifetime:   lifetime,
 		members:    map[multicluster.ClusterName]*member{},
 		sessions:   map[multicluster.ClusterName]*session{},
 		identities: map[types.UID]multicluster.ClusterName{},
-	}, nil
+	}
+	p.running.Go(func() {
+		options.clock.Run(lifetime, func(d time.Duration) { stalledSeconds.Add(d.Seconds()) })
+	})
+	return p, nil
 }
 
 // Get returns the Cluster of a connected member, or [multicluster.ErrClusterNotFound].
@@ -189,12 +195,13 @@ func (p *Provider) publish(m *member, s *session) error {
 
 // engage engages a session within ConnectTimeout.
 func (p *Provider) engage(name multicluster.ClusterName, s *session) error {
-	engaged := make(chan error, 1)
+	engaged, expired := make(chan error, 1), make(chan struct{})
 	go func() { engaged <- p.aware.Engage(s.ctx, name, s.cluster) }()
+	defer transport.NewTimer(p.options.clock, p.options.ConnectTimeout, func() { close(expired) }).Stop()
 	select {
 	case err := <-engaged:
 		return err
-	case <-time.After(p.options.ConnectTimeout):
+	case <-expired:
 		return errors.New("timed out")
 	}
 }

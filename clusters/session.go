@@ -106,7 +106,7 @@ const maxConnectTimeouts = 20
 func (m *member) build(s *session) (err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, maxConnectTimeouts*m.options.ConnectTimeout)
 	defer cancel()
-	s.connectTimer = transport.NewTimer(m.options.ConnectTimeout, cancel)
+	s.connectTimer = transport.NewTimer(m.options.clock, m.options.ConnectTimeout, cancel)
 	defer s.connectTimer.Stop()
 	s.health.OnRefused = cancel // a longer wait is of no use
 	if s.cluster, err = m.options.newCluster(s); err != nil {
@@ -173,7 +173,7 @@ func (s *session) broken() error {
 func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 	httpClient := &http.Client{
 		Transport: &bodyCapturer{&transport.WatchMonitor{
-			Next: s.connection.HTTP.Transport, Health: &s.health, Timeout: o.ConnectTimeout, Connecting: s.connectTimer,
+			Next: s.connection.HTTP.Transport, Health: &s.health, Clock: o.clock, Timeout: o.ConnectTimeout, Connecting: s.connectTimer,
 		}},
 		CheckRedirect: s.connection.HTTP.CheckRedirect,
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/stall"
+	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
 // The goroutine of a member is a state machine:
@@ -52,11 +54,19 @@ type activeSession struct {
 	*session
 	// config is the kubeconfig of the session, including credentials that were swapped in place.
 	config *kubeconfig.Config
-	// failedProbes counts the probes that failed in a row.
-	failedProbes int
+	// probes is what the probes have shown.
+	probes stall.Record
 	// probeTimer and infoTimer fire when the next probe and the next read of the cluster info are
-	// due.
+	// due. probeTime is when that probe is due.
 	probeTimer, infoTimer *time.Timer
+	probeTime             time.Time
+}
+
+// scheduleProbe schedules the next probe.
+func (a *activeSession) scheduleProbe(after time.Duration) {
+	after = wait.Jitter(after, maxJitter)
+	a.probeTime = time.Now().Add(after)
+	a.probeTimer.Reset(after)
 }
 
 // failureSignal returns a channel with a value if the session may have failed, or nil if there is
@@ -160,24 +170,28 @@ func (m *member) disconnectIfFailed() bool {
 
 // checkHealth disconnects a member whose session has failed, that is another cluster now, or that
 // has failed too many probes in a row, because its cache would be outdated when it returns. A
-// session can fail although the probes succeed.
+// session can fail although the probes succeed. Package stall decides what a probe says.
 func (m *member) checkHealth(ctx context.Context) {
 	if m.disconnectIfFailed() {
 		return
 	}
+	probed := startProbe(m.options.clock, m.active.probeTime)
 	err := m.probeSession(ctx)
 	switch {
 	case ctx.Err() != nil:
-	case err == nil:
-		m.active.failedProbes = 0
-		m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval, maxJitter))
+		return
 	case errors.As(err, new(*identityError)):
 		m.disconnect(err)
-	case m.active.failedProbes+1 < maxProbeFailures:
-		m.active.failedProbes++
-		m.active.probeTimer.Reset(wait.Jitter(m.options.ProbeInterval/2, maxJitter))
-	default:
+		return
+	}
+	switch verdict := m.active.probes.Add(probed.end(err)); {
+	case verdict == stall.Alive:
+		m.active.scheduleProbe(m.options.ProbeInterval)
+	case m.active.probes.IsLost():
 		m.disconnect(err)
+	default:
+		m.log.V(1).Info("A probe was not answered", "verdict", verdict, "reason", transport.SafeMessage(err))
+		m.active.scheduleProbe(m.options.ProbeInterval / 2)
 	}
 }
 

@@ -32,6 +32,9 @@ const (
 var ctx = context.Background()
 
 func TestMain(m *testing.M) {
+	if kubeconfig := os.Getenv(operatorProcessHub); kubeconfig != "" {
+		runOperatorProcess(kubeconfig)
+	}
 	flag.Parse()
 	// These tests mostly wait, so many of them may run in parallel. A fuzzer would treat that
 	// number as its number of workers.
@@ -53,6 +56,9 @@ func TestMain(m *testing.M) {
 	}
 	os.Exit(code)
 }
+
+// patience is how long a test waits for an event. Only a test that fails waits so long.
+const patience = 10 * time.Minute
 
 // testTimeout is long enough on a busy machine for an operation that usually takes almost no time.
 const testTimeout = time.Minute

@@ -20,12 +20,15 @@ import (
 	"k8s.io/client-go/util/flowcontrol"
 
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/clusters/stall"
 )
 
 // Limits of a connection. A whole request has no timeout, because a timeout would end watches.
 const (
-	dialTimeout           = 5 * time.Second
-	tlsTimeout            = 5 * time.Second
+	// A request whose answer is awaited ends earlier, by its Timer. These two include the stalls of
+	// this process, so they are longer.
+	dialTimeout           = 15 * time.Second
+	tlsTimeout            = 15 * time.Second
 	responseHeaderTimeout = 30 * time.Second
 	// An idle connection is closed after restIdle, the connection for lists after listsIdle; see
 	// transports.
@@ -33,7 +36,7 @@ const (
 	maxHeaderBytes      = 64 << 10
 )
 
-// Options configure a Client. All fields but UserAgent and Wrap are required.
+// Options configure a Client. All fields but UserAgent, Clock and Wrap are required.
 type Options struct {
 	// UserAgent is what the member sees in its audit log.
 	UserAgent string
@@ -45,6 +48,8 @@ type Options struct {
 	ReadRate, ReadBurst int
 	// MaxListBytes is the largest response to a list. It is at least MaxEventBytes.
 	MaxListBytes int64
+	// Clock measures the stalls of this process; nil means none.
+	Clock *stall.Clock
 	// AllowLoopback permits connections to loopback addresses.
 	AllowLoopback bool
 	// Wrap wraps the round tripper that adds the credentials, so the wrapper does not see them.
@@ -58,6 +63,7 @@ type Client struct {
 	// Config configures clients that use HTTP. Its host is a placeholder.
 	Config *rest.Config
 
+	clock       *stall.Clock
 	credentials atomic.Pointer[kubeconfig.Config]
 	tracker     *connrotation.ConnectionTracker
 	transports  transports
@@ -66,7 +72,7 @@ type Client struct {
 
 // New returns a Client. It does not connect yet.
 func New(config *kubeconfig.Config, o Options) *Client {
-	c := &Client{tracker: connrotation.NewConnectionTracker()}
+	c := &Client{clock: o.Clock, tracker: connrotation.NewConnectionTracker()}
 	c.credentials.Store(config)
 	dialer := &net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second, Control: checkAddress(o.AllowLoopback)}
 	newTransport := func(idle time.Duration) *http.Transport {

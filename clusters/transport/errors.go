@@ -6,14 +6,17 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
 // ErrNotAPIServer ends a response that cannot come from an API server.
@@ -54,6 +57,23 @@ func StatusCode(err error) int {
 func IsNetworkError(err error) bool {
 	var network net.Error
 	return errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) || errors.As(err, new(syscall.Errno))
+}
+
+// IsUnanswered reports whether a request got no answer: it timed out, or the connection was closed.
+// A process that is too slow causes both.
+func IsUnanswered(err error) bool {
+	return utilnet.IsTimeout(err) || utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err) || IsClosedBeforeUse(err) ||
+		errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.EPIPE)
+}
+
+// outOfResources are the errors of a process or a machine that can make no connection.
+var outOfResources = []syscall.Errno{syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM, syscall.EADDRNOTAVAIL}
+
+// IsOutOfResources reports whether a request was not sent because this process or its machine has
+// no resources for a connection.
+func IsOutOfResources(err error) bool {
+	var errno syscall.Errno
+	return errors.As(err, &errno) && slices.Contains(outOfResources, errno)
 }
 
 // IsWrongServer reports whether the responding server is not the server of the kubeconfig, or does

@@ -15,17 +15,18 @@ import (
 )
 
 const (
-	// getTimeout bounds one GetJSON.
-	getTimeout = 5 * time.Second
+	// GetTimeout is how long a member may take to answer one GetJSON.
+	GetTimeout = 5 * time.Second
 	// maxAnswer is the number of bytes read of a GetJSON response or of an error.
 	maxAnswer = 64 << 10
 )
 
-// GetJSON reads a small JSON object within getTimeout. It bypasses the limits on requests and
+// GetJSON reads a small JSON object within GetTimeout, apart from stalls of this process. It bypasses the limits on requests and
 // responses, because a busy member is not a dead one.
 func (c *Client) GetJSON(ctx context.Context, path string, into any) error {
-	ctx, cancel := context.WithTimeout(ctx, getTimeout)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer NewTimer(c.clock, GetTimeout, func() { cancel(context.DeadlineExceeded) }).Stop()
 	request, err := http.NewRequestWithContext(context.WithValue(ctx, unlimited{}, true), http.MethodGet, c.Config.Host+path, http.NoBody)
 	if err != nil {
 		return fmt.Errorf("probe: %w", err)
@@ -36,12 +37,12 @@ func (c *Client) GetJSON(ctx context.Context, path string, into any) error {
 		response, err = c.HTTP.Do(request)
 	}
 	if err != nil {
-		return fmt.Errorf("probe: %w", err)
+		return fmt.Errorf("probe: %w", timeoutOr(ctx, err))
 	}
 	defer func() { _ = response.Body.Close() }() // read only
 	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
 	if err != nil {
-		return fmt.Errorf("probe: %w", err)
+		return fmt.Errorf("probe: %w", timeoutOr(ctx, err))
 	}
 	if response.StatusCode != http.StatusOK {
 		return &StatusError{Code: response.StatusCode}
@@ -86,7 +87,7 @@ func NewPageLimit(limit rate.Limit, burst int, maxBytes, maxMemory int64, tooLar
 func (c *Client) GetPage(ctx context.Context, path string, limit *PageLimit, timeout time.Duration, read func(io.Reader) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	timer := NewTimer(timeout, func() { cancel(context.DeadlineExceeded) })
+	timer := NewTimer(c.clock, timeout, func() { cancel(context.DeadlineExceeded) })
 	defer timer.Stop()
 	request, err := http.NewRequestWithContext(context.WithValue(ctx, unlimited{}, true), http.MethodGet, c.Config.Host+path, http.NoBody)
 	if err != nil {

@@ -203,7 +203,7 @@ func TestTimers_are_held_while_a_body_is_throttled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var expired atomic.Int64
 		begun := time.Now()
-		timer := NewTimer(5*time.Second, func() { expired.Store(int64(time.Since(begun))) })
+		timer := NewTimer(nil, 5*time.Second, func() { expired.Store(int64(time.Since(begun))) })
 		body := newTestLimiter(staticServer{body: strings.NewReader(`{"a":"` + filler(11*testBurst) + `"}`)}).body(t, newRequest(withTimers(t.Context(), timer), http.MethodGet, ""))
 		if _, err := io.ReadAll(body); err != nil || expired.Load() > 0 {
 			t.Errorf("%v, and it expired after %s", err, time.Duration(expired.Load()))

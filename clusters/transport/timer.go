@@ -4,32 +4,53 @@ import (
 	"context"
 	"sync"
 	"time"
+
+	"github.com/fleetwright/fleetwright/clusters/stall"
 )
 
 // Timer calls a function after the hub has waited for a member for some time. The timer does not
-// run while it is held, because a member that the hub throttles is not slow.
+// run while it is held, because a member that the hub throttles is not slow, and not while this
+// process stalls.
 type Timer struct {
 	expired func()
+	clock   *stall.Clock
 
 	mu      sync.Mutex
 	timer   *time.Timer
 	ends    time.Time     // while it runs
 	left    time.Duration // while it is held
+	stalled time.Duration // what the clock showed when ends was set
 	holds   int
 	stopped bool
 }
 
-// NewTimer returns a timer that runs.
-func NewTimer(after time.Duration, expired func()) *Timer {
-	t := &Timer{expired: expired, ends: time.Now().Add(after)}
+// NewTimer returns a timer that runs. A nil clock means that the process never stalls.
+func NewTimer(clock *stall.Clock, after time.Duration, expired func()) *Timer {
+	t := &Timer{expired: expired, clock: clock}
+	t.mu.Lock() // fire may run at once
+	defer t.mu.Unlock()
+	t.endAfter(after)
 	t.timer = time.AfterFunc(after, t.fire)
 	return t
 }
 
-// fire calls the function, unless the deadline was changed after the underlying timer was set.
+// endAfter sets how long the timer will run.
+func (t *Timer) endAfter(after time.Duration) {
+	now := time.Now()
+	t.ends, t.stalled = now.Add(after), t.clock.Stalled(now)
+}
+
+// rest returns how long the timer has yet to run, apart from stalls.
+func (t *Timer) rest() time.Duration {
+	now := time.Now()
+	return t.ends.Sub(now) + t.clock.Stalled(now) - t.stalled
+}
+
+// fire calls the function, unless the deadline was changed after the underlying timer was set, or
+// the process has stalled since then.
 func (t *Timer) fire() {
 	t.mu.Lock()
-	rest := time.Until(t.ends)
+	rest := t.rest()
 	if t.stopped || t.holds > 0 || rest > 0 {
 		if !t.stopped && t.holds == 0 {
 			t.timer.Reset(rest)
@@ -46,7 +67,8 @@ func (t *Timer) fire() {
 func (t *Timer) reset(after time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.ends, t.left = time.Now().Add(after), after
+	t.endAfter(after)
+	t.left = after
 }
 
 // extend adds time to the timer.
@@ -61,7 +83,7 @@ func (t *Timer) hold() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holds++; t.holds == 1 {
-		t.left = time.Until(t.ends)
+		t.left = t.rest()
 	}
 }
 
@@ -69,7 +91,7 @@ func (t *Timer) release() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.holds--; t.holds == 0 && !t.stopped {
-		t.ends = time.Now().Add(t.left)
+		t.endAfter(t.left)
 		t.timer.Reset(t.left)
 	}
 }

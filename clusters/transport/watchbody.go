@@ -31,15 +31,16 @@ func (b *deadlineBody) Read(into []byte) (int, error) {
 	if err == nil || errors.Is(err, io.EOF) {
 		return n, err
 	}
-	if err = b.timeoutOr(err); errors.Is(err, context.DeadlineExceeded) && IsRequired(b.ctx) {
+	if err = timeoutOr(b.ctx, err); errors.Is(err, context.DeadlineExceeded) && IsRequired(b.ctx) {
 		b.health.recordFailures(requiredKind(b.ctx), errSlowList, time.Now(), slowListFailures)
 	}
 	return n, err
 }
 
-// timeoutOr returns DeadlineExceeded if the request took too long, and the given error otherwise.
-func (b *deadlineBody) timeoutOr(err error) error {
-	if errors.Is(context.Cause(b.ctx), context.DeadlineExceeded) {
+// timeoutOr returns DeadlineExceeded if the request of this context took too long, and the given
+// error otherwise.
+func timeoutOr(ctx context.Context, err error) error {
+	if errors.Is(context.Cause(ctx), context.DeadlineExceeded) {
 		return context.DeadlineExceeded
 	}
 	return err
@@ -96,8 +97,8 @@ type watchBody struct {
 
 // newWatchBody returns the body of a watch that is about to be sent. Its timer is held until
 // attach.
-func newWatchBody(limit time.Duration, silent func()) *watchBody {
-	b := &watchBody{limit: limit, silence: NewTimer(limit, silent)}
+func (m *WatchMonitor) newWatchBody(silent func()) *watchBody {
+	b := &watchBody{limit: m.Health.Silence, silence: NewTimer(m.Clock, m.Health.Silence, silent)}
 	b.silence.hold()
 	return b
 }

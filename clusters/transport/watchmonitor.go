@@ -7,6 +7,8 @@ import (
 	"time"
 
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+
+	"github.com/fleetwright/fleetwright/clusters/stall"
 )
 
 // WatchMonitor is a RoundTripper that records failures which reflectors retry without calling their
@@ -15,6 +17,8 @@ import (
 type WatchMonitor struct {
 	Next   http.RoundTripper
 	Health *WatchHealth
+	// Clock measures the stalls of this process; nil means none.
+	Clock *stall.Clock
 	// Timeout limits how long the hub waits for a response that ends.
 	Timeout time.Duration
 	// Connecting limits how long the hub waits for the first lists; nil means no limit.
@@ -56,9 +60,9 @@ func (m *WatchMonitor) roundTripRequiredWatch(request *http.Request) (*http.Resp
 	kind := requiredKind(request.Context())
 	record := func(err error) { m.Health.recordFailure(kind, err, time.Now()) }
 	onLate := func() { record(context.DeadlineExceeded) }
-	timer := time.AfterFunc(watchResponseTime, onLate)
+	timer := NewTimer(m.Clock, watchResponseTime, onLate)
 	body := &requiredWatchBody{kind: kind, health: m.Health}
-	body.watchBody = newWatchBody(m.Health.Silence, func() { m.Health.markFailed(kind, errSilentWatch) })
+	body.watchBody = m.newWatchBody(func() { m.Health.markFailed(kind, errSilentWatch) })
 	response, err := m.Next.RoundTrip(request.WithContext(withTimers(request.Context(), body.silence)))
 	timer.Stop()
 	switch {
@@ -88,7 +92,7 @@ func isRetriedSilently(code int) bool {
 // is ended and restarted, and does not count as a failure.
 func (m *WatchMonitor) roundTripOptionalWatch(request *http.Request) (*http.Response, error) {
 	var body *watchBody
-	body = newWatchBody(m.Health.Silence, func() { _ = body.ReadCloser.Close() })
+	body = m.newWatchBody(func() { _ = body.ReadCloser.Close() })
 	response, err := m.Next.RoundTrip(request.WithContext(withTimers(request.Context(), body.silence)))
 	if err != nil || response.StatusCode != http.StatusOK {
 		body.silence.Stop()
@@ -105,13 +109,13 @@ func (m *WatchMonitor) roundTripOptionalWatch(request *http.Request) (*http.Resp
 func (m *WatchMonitor) roundTripList(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	b := &deadlineBody{health: m.Health, ctx: ctx, cancel: cancel}
-	b.timers = []*Timer{NewTimer(m.Timeout, func() { cancel(context.DeadlineExceeded) })}
+	b.timers = []*Timer{NewTimer(m.Clock, m.Timeout, func() { cancel(context.DeadlineExceeded) })}
 	if m.Connecting != nil && IsRequired(ctx) {
 		b.timers = append(b.timers, m.Connecting)
 	}
 	response, err := m.Next.RoundTrip(request.WithContext(withTimers(ctx, b.timers...)))
 	if err != nil {
-		err = b.timeoutOr(err)
+		err = timeoutOr(ctx, err)
 		b.end()
 		return nil, err
 	}
