@@ -150,6 +150,13 @@ type RolloutStatus struct {
 	// FailedRevision is the last revision that failed or was aborted. No cluster gets it again.
 	// +optional
 	FailedRevision int64 `json:"failedRevision,omitempty"`
+	// SameRevisions are earlier revisions with the same template that clusters had when it became that
+	// of the spec: it is tried again, or an edit returned to it.
+	// A Ready cluster that has one of them keeps it until it gets the revision.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=16
+	SameRevisions []int64 `json:"sameRevisions,omitempty"`
 	// FailedStage is the stage in which the revision failed. It is absent if a user aborted it.
 	// +optional
 	FailedStage string `json:"failedStage,omitempty"`

@@ -1376,6 +1376,11 @@ func (in *RolloutStatus) DeepCopyInto(out *RolloutStatus) {
 		*out = make([]string, len(*in))
 		copy(*out, *in)
 	}
+	if in.SameRevisions != nil {
+		in, out := &in.SameRevisions, &out.SameRevisions
+		*out = make([]int64, len(*in))
+		copy(*out, *in)
+	}
 	if in.FailedClusters != nil {
 		in, out := &in.FailedClusters, &out.FailedClusters
 		*out = make([]string, len(*in))

@@ -63,7 +63,7 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		}
 		next.Number, history = stored.Number, history.With(stored)
 	}
-	in.Revision, in.ChangedSources = next.Number, next.ChangedSources
+	in.Revision, in.ChangedSources, in.SameRevisions = next.Number, next.ChangedSources, next.Same
 	in.IsRevisionMissing = false // its snapshots exist: they are those of the decision
 	switch {
 	case next.IsRetry:

@@ -146,6 +146,8 @@ type Next struct {
 	IsUndo bool
 	// IsRetry is set if the revision is new, and has the template of the failed revision.
 	IsRetry bool
+	// Same are the other revisions with the same template and snapshots that entries have, newest first.
+	Same []int64
 	// ChangedSources are the names of the sources whose snapshots differ from those of the stable
 	// revision, or else of the revision of the status. They are empty if the template differs too.
 	ChangedSources []string
@@ -170,12 +172,14 @@ func (h History) NextFor(app *v1alpha1.AppService, snapshots []configuration.Nam
 	next := Next{
 		IsUndo:         state.PreviousRevision != 0 && h.has(state.PreviousRevision, app, snapshots),
 		IsRetry:        isRetry,
+		Same:           h.sameInUse(app, snapshots),
 		ChangedSources: h.changedSources(cmp.Or(state.StableRevision, state.Revision), app, snapshots),
 	}
 	for _, stored := range h.revisions {
 		isCurrent := stored.Number == state.Revision && !isRetry
 		if (isCurrent || stored.Number > named) && stored.Is(app, snapshots) {
 			next.Number, next.IsStored, next.IsUndo = stored.Number, true, next.IsUndo && !isCurrent
+			next.Same = slices.DeleteFunc(next.Same, func(number int64) bool { return number == stored.Number })
 			return next
 		}
 	}
@@ -222,6 +226,22 @@ func newestFirst(a, b Stored) int { return cmp.Compare(b.Number, a.Number) }
 func (h History) has(number int64, app *v1alpha1.AppService, snapshots []configuration.Named) bool {
 	stored := h.Find(number)
 	return stored != nil && stored.Is(app, snapshots)
+}
+
+// maxSame is the maximum number of revisions with the same template that are remembered.
+const maxSame = 16
+
+// sameInUse returns the revisions with the template of an AppService and these snapshots that entries
+// have, newest first.
+func (h History) sameInUse(app *v1alpha1.AppService, snapshots []configuration.Named) []int64 {
+	used := inUse(app)
+	var same []int64
+	for _, stored := range h.revisions {
+		if len(same) < maxSame && slices.Contains(used, stored.Number) && stored.Is(app, snapshots) {
+			same = append(same, stored.Number)
+		}
+	}
+	return same
 }
 
 // changedSources returns the names of the sources whose snapshots differ from those of a revision,

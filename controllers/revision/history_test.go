@@ -148,6 +148,23 @@ func TestNextFor_in_a_rollout(t *testing.T) {
 	}
 }
 
+// A cluster that has the template already need not leave it.
+func TestNextFor_names_the_revisions_in_use_with_the_same_template(t *testing.T) {
+	objects := []appsv1.ControllerRevision{stored(t, 1, "web:1"), stored(t, 2, "web:2"), stored(t, 3, "web:2"), stored(t, 4, "web:2"), stored(t, 5, "web:5")}
+	app := newApp("web:2")
+	app.Status.Rollout = v1alpha1.RolloutStatus{Revision: 4, StableRevision: 1, FailedRevision: 4}
+	for _, number := range []int64{1, 2, 4, 5} {
+		app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{Revision: number})
+	}
+	if diff := cmp.Diff(Next{Number: 6, IsRetry: true, Same: []int64{4, 2}}, HistoryOf(app, objects).NextFor(app, nil, 0, true)); diff != "" {
+		t.Errorf("a retry (-want +got):\n%s", diff)
+	}
+	objects = append(objects, stored(t, 6, "web:2"))
+	if diff := cmp.Diff(Next{Number: 6, IsStored: true, IsRetry: true, Same: []int64{4, 2}}, HistoryOf(app, objects).NextFor(app, nil, 0, true)); diff != "" {
+		t.Errorf("a retry, and a crash (-want +got):\n%s", diff)
+	}
+}
+
 // named returns the snapshot of the ConfigMap with this name.
 func named(from, snapshot string) configuration.Named {
 	return configuration.Named{Kind: v1alpha1.ConfigurationConfigMap, From: from, Snapshot: snapshot}

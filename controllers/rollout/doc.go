@@ -80,9 +80,9 @@
 //     one, none is available, and none is left to try.
 //   - A cluster with another revision than the stable one and the target is superseded. It gets the
 //     target in any phase when its stage has begun. Before that, it goes back to the stable revision
-//     if it is broken or runs the failed revision.
-//   - In a rollback, broken clusters return at once, and the others as maxUnavailable allows, in all
-//     stages at the same time. It never waits for a broken cluster.
+//     if it is broken, or runs the failed revision and not the template of the target.
+//   - Where clusters go back, broken ones return at once, and the others as maxUnavailable allows, in
+//     all stages at the same time. This never waits for a broken cluster.
 //   - A new cluster gets the target if its stage or the rollout is Completed, and otherwise the
 //     stable revision. In the first rollout it waits for its turn. This is decided last.
 //   - The target becomes stable when a stage is Completed and the target is available anywhere.

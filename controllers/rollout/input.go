@@ -29,6 +29,9 @@ type Input struct {
 	// ChangedSources are the names of the sources whose content a new revision changes, if it changes
 	// nothing else.
 	ChangedSources []string
+	// SameRevisions are the other revisions with the same template that entries have, if the status does
+	// not have the revision yet.
+	SameRevisions []int64
 	// IsStableMissing is set if the ControllerRevision of the stable revision is missing, or a snapshot
 	// that it names. No cluster gets this revision then.
 	IsStableMissing bool

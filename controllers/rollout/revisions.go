@@ -108,7 +108,7 @@ func (r *revisions) retarget() {
 	switch {
 	case s.Revision != r.in.Revision:
 		s.Undo = s.PreviousRevision != 0 && r.in.Origin == RevisionUndone || s.Undo && r.in.Origin == RevisionRetried
-		s.Revision, s.Stages = r.in.Revision, nil
+		s.Revision, s.SameRevisions, s.Stages = r.in.Revision, r.in.SameRevisions, nil
 		s.FailedStage, s.FailedClusters, s.FailedReason = "", nil, ""
 		s.Phase, s.Since = v1alpha1.RolloutProgressing, &r.in.Now
 		if s.Revision == s.FailedRevision { // the planner gives a template that comes back another number

@@ -63,34 +63,47 @@ func namesOf(clusters []*stagedCluster) []string {
 	return names
 }
 
-// goBack assigns the stable revision to the clusters that do not have it: to those that are not Ready
-// at once, and to the others as far as maxUnavailable of their stage allows. It reports whether all clusters
-// have it and none is updating. It never waits for a broken cluster.
+// goBack assigns the stable revision to the clusters that do not have it. It reports whether all
+// clusters have it and none is updating.
 func (r *revisions) goBack() bool {
 	stable := r.stable()
 	isOver := stable != 0
 	for _, s := range r.stages {
-		updating := 0
-		for _, c := range s.clusters {
-			if c.entry.Revision != stable && r.isKnownUnready(c) {
-				r.assign(c, stable)
-			}
+		updating := r.returnClusters(s, func(*stagedCluster) bool { return true })
+		hasStable := func(c *stagedCluster) bool { return c.entry.Revision == stable }
+		isOver = isOver && updating == 0 && allOf(s.clusters, hasStable)
+	}
+	return isOver
+}
+
+// returnClusters assigns the stable revision to the clusters of a stage that do not have it and that
+// are to return: to those that are not Ready at once, and to the others as far as maxUnavailable of the
+// stage allows. It never waits for a broken cluster. It returns how many clusters of the stage are about
+// to become available with the stable revision.
+func (r *revisions) returnClusters(s *stage, returns func(*stagedCluster) bool) int {
+	stable := r.stable()
+	updating := 0
+	for _, c := range s.clusters {
+		if c.entry.Revision != stable && r.isKnownUnready(c) && returns(c) {
+			r.assign(c, stable)
+		}
+		if r.isGoingBack(c) {
+			updating++
+		}
+	}
+	for _, c := range s.clusters {
+		if c.entry.Revision != stable && updating < s.maxUpdating() && returns(c) {
+			r.assign(c, stable)
 			if r.isGoingBack(c) {
 				updating++
 			}
 		}
-		for _, c := range s.clusters {
-			if c.entry.Revision != stable && updating < s.maxUpdating() {
-				r.assign(c, stable)
-				if r.isGoingBack(c) {
-					updating++
-				}
-			}
-			isOver = isOver && c.entry.Revision == stable
-		}
-		isOver = isOver && updating == 0
 	}
-	return isOver
+	return updating
+}
+
+func allOf(clusters []*stagedCluster, matches func(*stagedCluster) bool) bool {
+	return !slices.ContainsFunc(clusters, func(c *stagedCluster) bool { return !matches(c) })
 }
 
 // isKnownUnready reports whether a cluster is not Ready. A cluster that has not answered the latest
@@ -108,20 +121,27 @@ func (r *revisions) isGoingBack(c *stagedCluster) bool {
 
 // returnSuperseded assigns the stable revision to clusters that run neither the stable revision nor
 // the target, before it is the turn of their stage: to those that are not Ready, and to those that
-// run the failed revision.
+// run the failed revision. A Ready cluster that has the template of the target already keeps it.
 func (r *revisions) returnSuperseded() {
-	stable := r.stable()
-	if stable == 0 {
+	if r.stable() == 0 {
 		return
 	}
-	for _, c := range r.clusters {
-		e := &c.entry
-		isSuperseded := e.Revision != 0 && e.Revision != r.status.StableRevision && e.Revision != r.status.Revision
-		isBroken := r.isKnownUnready(c) && e.Phase != v1alpha1.ClusterUnknown
-		if isSuperseded && !c.stage.isActive() && (isBroken || e.Revision == r.status.FailedRevision) {
-			r.assign(c, stable)
+	for _, s := range r.stages {
+		if !s.isActive() {
+			r.returnClusters(s, r.isReturningSuperseded)
 		}
 	}
+}
+
+func (r *revisions) isReturningSuperseded(c *stagedCluster) bool {
+	e := &c.entry
+	switch {
+	case e.Revision == 0, e.Revision == r.status.StableRevision, e.Revision == r.status.Revision:
+		return false
+	case r.isKnownUnready(c) && e.Phase != v1alpha1.ClusterUnknown:
+		return true
+	}
+	return e.Revision == r.status.FailedRevision && !slices.Contains(r.status.SameRevisions, e.Revision)
 }
 
 // isActive reports whether the turn of the stage has come.

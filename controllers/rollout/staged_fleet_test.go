@@ -92,6 +92,12 @@ func (w *stagedFleet) input() rollout.Input {
 	in = in.Recover()
 	in.Plan, in.PlanError = placement.Decide(in.App, members)
 	in.Revision, in.Origin = w.revise()
+	for _, entry := range w.app.Status.Clusters {
+		isSame := entry.Revision != in.Revision && entry.Revision != 0 && w.templates[entry.Revision] == w.templates[in.Revision]
+		if isSame && !slices.Contains(in.SameRevisions, entry.Revision) {
+			in.SameRevisions = append(in.SameRevisions, entry.Revision)
+		}
+	}
 	in.IsSpecPending = in.Revision == 0 || w.templates[in.Revision] != w.template()
 	in.IsRevisionMissing, in.IsStableMissing = w.isLost(in.Revision), w.isLost(w.app.Status.Rollout.StableRevision)
 	in.Configuration = &configuration.Decision{AreUnlisted: w.isUnlisted}

@@ -479,8 +479,7 @@ func (l *stagedLoop) checkBudget(fail func(string, ...any), in rollout.Input, s 
 	if impaired > budget {
 		fail("stage %s: %d broken clusters are tried at once, and %d may be", s.spec.Name, impaired, budget)
 	}
-	isBack := after.Rollout.Phase == v1alpha1.RolloutRollingBack || after.Rollout.Phase == v1alpha1.RolloutRolledBack
-	if isBack && assignedBack > 0 && goingBack > s.maxUnavailable() {
+	if after.Rollout.Phase != v1alpha1.RolloutCompleted && assignedBack > 0 && goingBack > s.maxUnavailable() {
 		fail("stage %s: %d Ready clusters go back at once, and %d may", s.spec.Name, goingBack, s.maxUnavailable())
 	}
 }

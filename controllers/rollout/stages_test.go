@@ -409,6 +409,75 @@ func TestRollout_after_another_edit(t *testing.T) {
 	})
 }
 
+// In the stage world, all clusters are Ready with revision 2, which fails in the canary.
+func failsLate(t *testing.T, policy v1alpha1.RolloutFailurePolicy) *scenario {
+	s := newScenario(t, func(r *v1alpha1.Rollout) { r.OnFailure = policy }, stageWith(1, soaksFor(3600))).edited("ok-1")
+	s.passes(20 * time.Minute).is("Progressing 2, stable 1: canary Completed 2/2, world Soaking 3/3")
+	s.members["canary-1"].refuses, s.members["canary-1"].sick = true, true
+	return s
+}
+
+// changesWithin lets time pass, and checks that not more Ready clusters of a stage than this change in a
+// decision.
+func (s *scenario) changesWithin(d time.Duration, most int) *scenario {
+	s.t.Helper()
+	for range int(d / (10 * time.Second)) {
+		s.deliverAll()
+		before := s.app.Status
+		s.plan()
+		changed := map[string]int{}
+		for _, entry := range s.app.Status.Clusters {
+			stage := s.members[entry.Name].member.Labels["stage"]
+			if was := before.Cluster(entry.Name); was.Phase == v1alpha1.ClusterReady && was.Revision != entry.Revision {
+				changed[stage]++
+			}
+			if changed[stage] > most {
+				s.t.Fatalf("%d Ready clusters of %s change at once, and %d may:\n%s\n%s", changed[stage], stage, most, toText(before), toText(s.app.Status))
+			}
+		}
+		s.advance(10 * time.Second)
+	}
+	return s
+}
+
+func TestRollout_after_a_failure_changes_Ready_clusters_within_maxUnavailable(t *testing.T) {
+	t.Run("of an edit", func(t *testing.T) {
+		s := failsLate(t, v1alpha1.RolloutRollback).passes(16 * time.Minute)
+		s.is("RollingBack 2, stable 1: canary Completed 0/2, world Soaking 2/3").editImage("ok-2")
+		s.changesWithin(20*time.Minute, 1)
+		s = failsLate(t, v1alpha1.RolloutPause).passes(16 * time.Minute)
+		s.is("Halted 2, stable 1: canary Completed 2/2, world Soaking 3/3").editImage("ok-2")
+		s.changesWithin(4*time.Minute, 1).is("Progressing 3, stable 1: canary Progressing 2/2, world Pending 0/3")
+	})
+	t.Run("of a retry, where the template of the target stays", func(t *testing.T) {
+		s := failsLate(t, v1alpha1.RolloutPause).passes(16 * time.Minute)
+		s.annotate(v1alpha1.AnnotationRetry, "2")
+		s.changesWithin(2*time.Minute, 1).revisionsAre("33222")
+		s.members["canary-1"].refuses, s.members["canary-1"].sick = false, false
+		world := func() string { return s.revisions()[2:] }
+		for range 400 {
+			s.deliverAll()
+			s.plan()
+			s.advance(10 * time.Second)
+			if strings.Contains(world(), "1") {
+				t.Fatalf("a cluster that has the template lost it: %s\n%s", world(), toText(s.app.Status))
+			}
+		}
+		s.settles("Completed 3, stable 3: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("of an edit that returns to the failed template", func(t *testing.T) {
+		s := failsLate(t, v1alpha1.RolloutPause).passes(16 * time.Minute)
+		s.editImage("ok-2")
+		s.passes(0).editImage("ok-1")
+		s.passes(0)
+		before := s.revisions()[2:]
+		s.passes(time.Minute)
+		if got := s.revisions()[2:]; got != before || strings.Count(got, "2") != 2 {
+			t.Errorf("revisions of world were %s, and are %s", before, got)
+		}
+	})
+}
+
 func TestRollout_with_clusters_that_cannot_prove_a_revision(t *testing.T) {
 	t.Run("an unreachable cluster is skipped and catches up", func(t *testing.T) { // late clusters were never updated
 		s := newScenario(t).cutOff("canary-1").passes(0).edited("ok-1").settles("Completed 2, stable 2: canary Completed 1/2, world Completed 3/3")

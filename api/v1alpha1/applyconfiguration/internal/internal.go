@@ -1215,6 +1215,12 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: revision
       type:
         scalar: numeric
+    - name: sameRevisions
+      type:
+        list:
+          elementType:
+            scalar: numeric
+          elementRelationship: atomic
     - name: since
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time

@@ -33,6 +33,10 @@ type RolloutStatusApplyConfiguration struct {
 	PreviousRevision *int64 `json:"previousRevision,omitempty"`
 	// FailedRevision is the last revision that failed or was aborted. No cluster gets it again.
 	FailedRevision *int64 `json:"failedRevision,omitempty"`
+	// SameRevisions are earlier revisions with the same template that clusters had when it became that
+	// of the spec: it is tried again, or an edit returned to it.
+	// A Ready cluster that has one of them keeps it until it gets the revision.
+	SameRevisions []int64 `json:"sameRevisions,omitempty"`
 	// FailedStage is the stage in which the revision failed. It is absent if a user aborted it.
 	FailedStage *string `json:"failedStage,omitempty"`
 	// FailedClusters are the first five clusters on which the revision failed, by name.
@@ -110,6 +114,16 @@ func (b *RolloutStatusApplyConfiguration) WithPreviousRevision(value int64) *Rol
 // If called multiple times, the FailedRevision field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithFailedRevision(value int64) *RolloutStatusApplyConfiguration {
 	b.FailedRevision = &value
+	return b
+}
+
+// WithSameRevisions adds the given value to the SameRevisions field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the SameRevisions field.
+func (b *RolloutStatusApplyConfiguration) WithSameRevisions(values ...int64) *RolloutStatusApplyConfiguration {
+	for i := range values {
+		b.SameRevisions = append(b.SameRevisions, values[i])
+	}
 	return b
 }
 
