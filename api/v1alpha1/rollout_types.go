@@ -194,6 +194,24 @@ type RolloutStatus struct {
 	Stages []RolloutStageStatus `json:"stages,omitempty"`
 }
 
+// ActiveStage returns the stage whose turn it is, or nil if there is none. A completed rollout has one
+// if clusters joined a stage that was Skipped. After a failure, it is the stage in which it ended.
+func (s *RolloutStatus) ActiveStage() *RolloutStageStatus {
+	for i := range s.Stages {
+		switch stage := &s.Stages[i]; stage.Phase {
+		case StageAwaitingApproval, StageProgressing, StageSoaking:
+			return stage
+		}
+	}
+	return nil
+}
+
+// IsOpen reports whether clusters get the revision, or wait for it. They do not while they return to the
+// stable revision.
+func (s *RolloutStatus) IsOpen() bool {
+	return s.Phase == RolloutProgressing && s.Revision != s.StableRevision || s.Phase == RolloutCompleted && s.ActiveStage() != nil
+}
+
 // RolloutPhase is the state of a rollout.
 // +kubebuilder:validation:Enum=Progressing;Completed;Halted;RollingBack;RolledBack
 type RolloutPhase string
@@ -222,6 +240,10 @@ type RolloutStageStatus struct {
 	// Approved is true if the stage was approved for the revision.
 	// +optional
 	Approved bool `json:"approved,omitempty"`
+	// StableSkipped is true if no cluster was in the stage when the stable revision was rolled out.
+	// If the stage needs approval, a new cluster waits for it instead of starting with that revision.
+	// +optional
+	StableSkipped bool `json:"stableSkipped,omitempty"`
 	// Promoted is true if a user ended the stage for the revision.
 	// +optional
 	Promoted bool `json:"promoted,omitempty"`

@@ -4,10 +4,13 @@ import "github.com/fleetwright/fleetwright/api/v1alpha1"
 
 // assignNew assigns a revision to the clusters without one: the target where its stage, or the
 // rollout, is completed, and otherwise the stable revision. In the first rollout, they wait for
-// their turn.
+// their turn, and so they do in a stage that needs approval and that the stable revision never passed.
 func (r *revisions) assignNew() {
 	for _, c := range r.clusters {
 		if r.isFrozen || c.entry.Revision != 0 || c.entry.Phase == v1alpha1.ClusterUnknown {
+			continue
+		}
+		if !r.startsWithStable(c) {
 			continue
 		}
 		isDone := r.status.Phase == v1alpha1.RolloutCompleted || r.isRollingOut() && c.stage.status.Phase == v1alpha1.StageCompleted

@@ -74,8 +74,11 @@
 //     half of them have a result. Then it soaks, and is Completed. It never opens again, unless an edit
 //     of the stages gives it clusters without the target. Clusters that are late get the target in a
 //     Completed stage too.
-//   - A stage without clusters is Skipped, which is not Completed: a cluster that joins it needs the
-//     approval of the stage. A stage that has begun is never Skipped: it waits.
+//   - A stage without clusters is Skipped, which is not Completed: if clusters join it, it runs as any
+//     stage, approval included, also after the rollout is completed. If the target fails there then,
+//     no other cluster gets it, and nothing is rolled back. If such a stage needs approval, new clusters
+//     in it never start with the revision that was completed without it: they wait.
+//     A stage that has begun is never Skipped: it waits.
 //   - The target failed if it failed on more clusters of a stage than maxFailures; or if it failed on
 //     one, none is available, and none is left to try.
 //   - A cluster with another revision than the stable one and the target is superseded. It gets the
@@ -84,7 +87,8 @@
 //   - Where clusters go back, broken ones return at once, and the others as maxUnavailable allows, in
 //     all stages at the same time. This never waits for a broken cluster.
 //   - A new cluster gets the target if its stage or the rollout is Completed, and otherwise the
-//     stable revision. In the first rollout it waits for its turn. This is decided last.
+//     stable revision. It waits for its turn in the first rollout, and in a stage that needs approval
+//     and was Skipped when the stable revision was rolled out. This is decided last.
 //   - The target becomes stable when a stage is Completed and the target is available anywhere.
 //   - While the rollout is paused, the AppService is suspended, there is no plan, a selector is
 //     invalid, or the hub is behind, no cluster gets another revision. Then the clocks of the

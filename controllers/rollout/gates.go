@@ -222,16 +222,24 @@ func (r *revisions) isSettled(s *stage) bool {
 // clusters than may fail that it has cut off. It returns nil if there is none.
 func (r *revisions) exceededStage() (*stage, []*stagedCluster) {
 	for _, s := range r.stages {
-		t := r.tallyOf(s)
-		left := t[isAvailable] + t[isUpdating] + t[isCandidate] + t[isRecovering] + t[isUnconfirmed]
-		if t[isFailed] > s.maxFailed() || t[isFailed] > 0 && left == 0 {
-			return s, r.inState(s, isFailed)
-		}
-		if cutOff := r.cutOff(s); len(cutOff) > s.maxFailed() {
-			return s, cutOff
+		if clusters := r.exceededOn(s); clusters != nil {
+			return s, clusters
 		}
 	}
 	return nil, nil
+}
+
+// exceededOn returns the clusters of a stage on which the target failed, or nil if it did not fail there.
+func (r *revisions) exceededOn(s *stage) []*stagedCluster {
+	t := r.tallyOf(s)
+	left := t[isAvailable] + t[isUpdating] + t[isCandidate] + t[isRecovering] + t[isUnconfirmed]
+	if t[isFailed] > s.maxFailed() || t[isFailed] > 0 && left == 0 {
+		return r.inState(s, isFailed)
+	}
+	if cutOff := r.cutOff(s); len(cutOff) > s.maxFailed() {
+		return cutOff
+	}
+	return nil
 }
 
 // inState returns the clusters of a stage that have a state.

@@ -29,23 +29,7 @@ func (r *revisions) proceed() {
 		r.returnSuperseded()
 	}
 	if r.status.Phase == v1alpha1.RolloutCompleted {
-		for _, s := range r.stages { // clusters that are late
-			r.update(s)
-		}
-	}
-}
-
-// closeStages completes all stages when the rollout is complete.
-func (r *revisions) closeStages() {
-	if r.status.Phase != v1alpha1.RolloutCompleted {
-		return
-	}
-	for _, s := range r.stages {
-		if len(s.clusters) > 0 {
-			s.enter(v1alpha1.StageCompleted, r.in.Now)
-		} else if s.status.Phase != v1alpha1.StageCompleted {
-			s.enter(v1alpha1.StageSkipped, r.in.Now)
-		}
+		r.runLate()
 	}
 }
 
@@ -157,4 +141,7 @@ func (r *revisions) complete() {
 	}
 	r.status.Undo = false
 	r.setPhase(v1alpha1.RolloutCompleted)
+	for _, s := range r.stages {
+		r.closeStage(s)
+	}
 }

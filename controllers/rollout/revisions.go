@@ -29,6 +29,9 @@ type revisions struct {
 	requests Requests
 	deadline time.Duration
 
+	// skipped are the stages through which the stable revision did not go, when a new target begins.
+	skipped map[string]bool
+
 	stageError *StageError
 	// isHeld is set while no cluster but a new one may get another revision.
 	isHeld bool
@@ -108,6 +111,7 @@ func (r *revisions) retarget() {
 	switch {
 	case s.Revision != r.in.Revision:
 		s.Undo = s.PreviousRevision != 0 && r.in.Origin == RevisionUndone || s.Undo && r.in.Origin == RevisionRetried
+		r.skipped = skippedStages(*s)
 		s.Revision, s.SameRevisions, s.Stages = r.in.Revision, r.in.SameRevisions, nil
 		s.FailedStage, s.FailedClusters, s.FailedReason = "", nil, ""
 		s.Phase, s.Since = v1alpha1.RolloutProgressing, &r.in.Now
@@ -136,10 +140,11 @@ func (r *revisions) restoreStages() {
 	strategy := strategyOf(r.in.App.Spec.Rollout)
 	isEdited := strategy != r.status.Strategy && r.isRollingOut() && !r.status.Paused
 	for _, s := range r.stages {
-		s.status = v1alpha1.RolloutStageStatus{Name: s.Name, Phase: v1alpha1.StagePending, Since: r.in.Now}
+		s.status = v1alpha1.RolloutStageStatus{Name: s.Name, Phase: v1alpha1.StagePending, Since: r.in.Now, StableSkipped: r.skipped[s.Name]}
+		s.isNew = true
 		for _, before := range r.status.Stages {
 			if before.Name == s.Name {
-				s.status = before
+				s.status, s.isNew = before, false
 			}
 		}
 		if r.in.Now.Before(&s.status.Since) {
@@ -171,10 +176,13 @@ func (r *revisions) isRollingOut() bool {
 // recordRequests records the approved and the promoted stages. So a request stays in effect if its
 // annotation is removed.
 func (r *revisions) recordRequests() {
-	if !r.isRollingOut() {
+	if r.status.Phase != v1alpha1.RolloutProgressing && r.status.Phase != v1alpha1.RolloutCompleted {
 		return
 	}
 	for _, s := range r.stages {
+		if len(s.clusters) == 0 && s.status.Phase == v1alpha1.StageSkipped {
+			continue
+		}
 		s.status.Approved = s.status.Approved || r.requests.Approved[s.Name]
 		s.status.Promoted = s.status.Promoted || r.requests.IsPromoted || r.requests.Promoted[s.Name]
 	}

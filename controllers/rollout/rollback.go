@@ -63,15 +63,17 @@ func namesOf(clusters []*stagedCluster) []string {
 	return names
 }
 
-// goBack assigns the stable revision to the clusters that do not have it. It reports whether all
-// clusters have it and none is updating.
+// goBack assigns the stable revision to the clusters that do not have it, and that need not wait for a
+// revision. It reports whether all of them have it and none is updating.
 func (r *revisions) goBack() bool {
 	stable := r.stable()
 	isOver := stable != 0
 	for _, s := range r.stages {
-		updating := r.returnClusters(s, func(*stagedCluster) bool { return true })
-		hasStable := func(c *stagedCluster) bool { return c.entry.Revision == stable }
-		isOver = isOver && updating == 0 && allOf(s.clusters, hasStable)
+		returns := func(c *stagedCluster) bool {
+			return c.entry.Revision != stable && (c.entry.Revision != 0 || r.startsWithStable(c))
+		}
+		updating := r.returnClusters(s, returns)
+		isOver = isOver && updating == 0 && !slices.ContainsFunc(s.clusters, returns)
 	}
 	return isOver
 }
@@ -100,10 +102,6 @@ func (r *revisions) returnClusters(s *stage, returns func(*stagedCluster) bool) 
 		}
 	}
 	return updating
-}
-
-func allOf(clusters []*stagedCluster, matches func(*stagedCluster) bool) bool {
-	return !slices.ContainsFunc(clusters, func(c *stagedCluster) bool { return !matches(c) })
 }
 
 // isKnownUnready reports whether a cluster is not Ready. A cluster that has not answered the latest

@@ -392,6 +392,10 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 		if was.Phase == v1alpha1.StageCompleted && is.Phase != v1alpha1.StageCompleted {
 			fail("stage %s was Completed and is %s", s.spec.Name, is.Phase)
 		}
+		isLate := before.Rollout.Phase == v1alpha1.RolloutCompleted && after.Rollout.Phase == v1alpha1.RolloutCompleted && !isNew && was.Phase != ""
+		if isLate && isActive && !wasActive && s.spec.Approval != "" && !is.Approved && !is.Promoted {
+			fail("stage %s, which was %s, began without approval after the rollout was completed", s.spec.Name, was.Phase)
+		}
 		completes := before.Rollout.Phase != "" && after.Rollout.Phase == v1alpha1.RolloutCompleted && before.Rollout.Phase != v1alpha1.RolloutCompleted && in.Revision != before.Rollout.StableRevision
 		if isRollingOut || completes {
 			if isActive && !wasActive && !isPassed {

@@ -46,6 +46,8 @@ type stage struct {
 	v1alpha1.RolloutStage
 	// status is the next status of the stage.
 	status v1alpha1.RolloutStageStatus
+	// isNew is set if the status of the rollout does not have the stage yet.
+	isNew bool
 	// clusters are in the order in which they get the target.
 	clusters []*stagedCluster
 	// hasEvidence is set if any cluster of the stage has replicas.

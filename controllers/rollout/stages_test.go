@@ -685,6 +685,75 @@ func TestRollout_with_clusters_that_come_and_go(t *testing.T) {
 	})
 }
 
+// only lets spec.placement choose these clusters, and approves the removals.
+func (s *scenario) only(names ...string) *scenario {
+	s.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Placement = nil
+		if len(names) > 0 {
+			spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: names}}
+		}
+	})
+	s.annotate(v1alpha1.AnnotationAcceptRemovals, fmt.Sprintf("9@%d", s.app.Generation))
+	return s
+}
+
+// A stage that is skipped because of an edit of spec.placement has not been approved.
+func TestRollout_of_a_skipped_stage_that_gets_clusters(t *testing.T) {
+	skipped := func(t *testing.T) *scenario {
+		s := newScenario(t, stageWith(1, needsApproval), stageWith(1, soaksFor(60))).only("canary-1", "canary-2")
+		s.edited("ok-1").settles("Completed 2, stable 2: canary Completed 2/2, world Skipped 0/0")
+		return s.only()
+	}
+	const waits = "Completed 2, stable 2: canary Completed 2/2, world AwaitingApproval 0/3"
+	t.Run("needs its approval after the rollout is completed", func(t *testing.T) {
+		s := skipped(t).settles(waits).revisionsAre("22000")
+		s.annotated(v1alpha1.AnnotationApprove, "2/world").is("Completed 2, stable 2: canary Completed 2/2, world Progressing 1/3").sawTransitions(rollout.StageStarted)
+		s.passes(170 * time.Second).is("Completed 2, stable 2: canary Completed 2/2, world Progressing 3/3")
+		s.passes(60 * time.Second).is("Completed 2, stable 2: canary Completed 2/2, world Soaking 3/3")
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3").revisionsAre("22222")
+		s.join("world-4", "world")
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 4/4").revisionsAre("222222")
+	})
+	t.Run("also if its clusters have not left yet", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, needsApproval)).only("canary-1", "canary-2").edited("ok-1")
+		for s.app.Status.Rollout.Phase != v1alpha1.RolloutCompleted {
+			s.annotate(v1alpha1.AnnotationAcceptRemovals, "")
+			s.cutOff("world-1").cutOff("world-2").cutOff("world-3").passes(10 * time.Second)
+		}
+		s.is("Completed 2, stable 2: canary Completed 2/2, world Skipped 0/0").only().passes(0)
+		s.reconnect("world-1").reconnect("world-2").reconnect("world-3").settles(waits)
+	})
+	t.Run("also if the next edit brings them", func(t *testing.T) {
+		s := skipped(t).edited("ok-2").settles("Progressing 3, stable 2: canary Completed 2/2, world AwaitingApproval 0/3").revisionsAre("33000")
+		s.annotated(v1alpha1.AnnotationAbort, "3").settles("RolledBack 3, stable 2: canary Completed 0/2, world AwaitingApproval 0/3").revisionsAre("22000")
+		s.edited("ok-1").settles(waits).revisionsAre("22000")
+		s.edited("ok-3").settles("Progressing 4, stable 2: canary Completed 2/2, world AwaitingApproval 0/3")
+		s.annotated(v1alpha1.AnnotationApprove, "4/world").settles("Completed 4, stable 4: canary Completed 2/2, world Completed 3/3")
+		s.edited("ok-4").settles("Progressing 5, stable 4: canary Completed 2/2, world AwaitingApproval 0/3")
+		s.join("world-4", "world")
+		s.settles("Progressing 5, stable 4: canary Completed 2/2, world AwaitingApproval 0/4").revisionsAre("554444")
+	})
+	t.Run("stops there if the revision fails", func(t *testing.T) {
+		s := skipped(t).settles(waits)
+		for name, m := range s.members {
+			m.sick = strings.HasPrefix(name, "world")
+		}
+		s.annotated(v1alpha1.AnnotationApprove, "2/world").settles("Completed 2, stable 2: canary Completed 2/2, world Progressing 1/3")
+		if s.decision.WaitingStage != "world" {
+			t.Errorf("the stage that waits is %q", s.decision.WaitingStage)
+		}
+	})
+	t.Run("needs nothing if it needs no approval and its clusters are new", func(t *testing.T) {
+		s := newScenario(t).only("canary-1", "canary-2")
+		s.edited("ok-1").settles("Completed 2, stable 2: canary Completed 2/2, world Skipped 0/0")
+		s.only().passes(0).is("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3").revisionsAre("22222")
+	})
+	t.Run("waits while the rollout is paused", func(t *testing.T) {
+		s := skipped(t).annotated(v1alpha1.AnnotationPause, "2").settles("Completed 2, stable 2: canary Completed 2/2, world Skipped 0/3").revisionsAre("22000")
+		s.annotated(v1alpha1.AnnotationPause, "").settles(waits)
+	})
+}
+
 func TestRollout_with_a_limit(t *testing.T) {
 	limited := func(r *v1alpha1.Rollout) {
 		r.Stages = []v1alpha1.RolloutStage{{Name: "few", Limit: new(intstr.FromString("30%")), SpreadKey: "stage", SoakSeconds: new(int32(600))}}

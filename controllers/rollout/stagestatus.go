@@ -55,7 +55,7 @@ func (r *revisions) count(s *stage) {
 // cluster that has not answered the latest edit may be updated when it has. A stage that soaks may
 // have lost its result.
 func (r *revisions) waitingStage() *stage {
-	if !r.isRollingOut() || r.status.Paused {
+	if !r.isOpen() || r.status.Paused {
 		return nil
 	}
 	for _, s := range r.stages {
@@ -65,7 +65,8 @@ func (r *revisions) waitingStage() *stage {
 		t := r.tallyOf(s)
 		isBlocked := t[isCandidate] == 0 || s.budget(t) <= 0
 		isIdle := isBlocked && t[isUpdating]+t[isTrying] == 0 && !slices.ContainsFunc(s.clusters, r.isUnanswered)
-		if isIdle && !r.isSettled(s) {
+		isStopped := r.status.Phase == v1alpha1.RolloutCompleted && r.exceededOn(s) != nil
+		if isStopped || isIdle && !r.isSettled(s) {
 			return s
 		}
 	}

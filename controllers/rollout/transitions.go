@@ -60,8 +60,10 @@ func transitions(before, after v1alpha1.RolloutStatus) []Transition {
 		add(RolloutStarted, "")
 		before.Phase, before.Stages = v1alpha1.RolloutProgressing, nil
 	}
-	if after.Revision != before.StableRevision { // not while the clusters only go back
-		for _, stage := range after.Stages {
+	isLate := before.Phase == v1alpha1.RolloutCompleted && after.Phase == before.Phase
+	for _, stage := range after.Stages {
+		isKnown := slices.ContainsFunc(before.Stages, func(s v1alpha1.RolloutStageStatus) bool { return s.Name == stage.Name })
+		if after.Revision != before.StableRevision || isLate && isKnown { // not while the clusters only go back
 			addStage(add, before.Stages, stage)
 		}
 	}

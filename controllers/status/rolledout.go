@@ -45,6 +45,8 @@ func (in report) revisionReport(entries []v1alpha1.ClusterStatus) *rolloutReport
 	}
 	var r rolloutReport
 	switch counts := in.countRevisions(entries); {
+	case in.Rollout.Phase == v1alpha1.RolloutCompleted && in.Rollout.ActiveStage() != nil: // it got clusters after the rollout
+		r = in.rollingOut(counts)
 	case in.Rollout.Phase == v1alpha1.RolloutCompleted:
 		r = rolloutReport{reason: v1alpha1.ReasonCompleted, message: in.completedMessage(counts), isOver: true}
 	case in.Rollout.Phase == v1alpha1.RolloutRolledBack:
@@ -88,7 +90,7 @@ func (in report) returning(counts revisionCounts) rolloutReport {
 
 // rollingOut reports a rollout that is in progress. At most one stage is active.
 func (in report) rollingOut(counts revisionCounts) rolloutReport {
-	active := in.activeStage()
+	active := in.Rollout.ActiveStage()
 	switch {
 	case in.Rollout.Paused:
 		return rolloutReport{reason: v1alpha1.ReasonRolloutPaused, message: in.progressMessage(active, counts) + "; " + in.pauseMessage()}
@@ -100,17 +102,6 @@ func (in report) rollingOut(counts revisionCounts) rolloutReport {
 		return rolloutReport{reason: v1alpha1.ReasonSoaking, message: in.soakingMessage(active, counts)}
 	}
 	return rolloutReport{reason: v1alpha1.ReasonRollingOut, message: in.progressMessage(active, counts)}
-}
-
-// activeStage returns the stage whose turn it is, or nil if there is none.
-func (in report) activeStage() *v1alpha1.RolloutStageStatus {
-	for i := range in.Rollout.Stages {
-		switch stage := &in.Rollout.Stages[i]; stage.Phase {
-		case v1alpha1.StageAwaitingApproval, v1alpha1.StageProgressing, v1alpha1.StageSoaking:
-			return stage
-		}
-	}
-	return nil
 }
 
 // isStableMissing reports whether the clusters cannot return to the stable revision.

@@ -34,7 +34,7 @@ func (in report) completedMessage(n revisionCounts) string {
 	}
 	var empty []string
 	for _, stage := range in.Rollout.Stages {
-		if stage.Phase == v1alpha1.StageSkipped && stage.Name != rollout.RestStage {
+		if stage.Phase == v1alpha1.StageSkipped && stage.Clusters == 0 && stage.Name != rollout.RestStage {
 			empty = append(empty, stage.Name)
 		}
 	}

@@ -101,7 +101,7 @@ func (h hub) request(ctx context.Context, name string, r request, flags requestF
 // checkRollingOut returns an error unless clusters are to get the current revision.
 func checkRollingOut(app *v1alpha1.AppService) error {
 	state := app.Status.Rollout
-	if state.Phase == v1alpha1.RolloutProgressing && state.Revision != state.StableRevision {
+	if state.IsOpen() {
 		return nil
 	}
 	return fmt.Errorf("revision %d of %s is not being rolled out (%s): see kubectl appsvc rollout status %s", state.Revision, app.Name, state.Phase, app.Name)
@@ -175,7 +175,7 @@ func newPause(o *hubOptions) *cobra.Command {
 		example: "  kubectl appsvc rollout pause web",
 		decide: func(app *v1alpha1.AppService, _ requestFlags) (string, error) {
 			state := app.Status.Rollout
-			if state.Phase != v1alpha1.RolloutProgressing && state.Phase != v1alpha1.RolloutRollingBack {
+			if !state.IsOpen() && state.Phase != v1alpha1.RolloutProgressing && state.Phase != v1alpha1.RolloutRollingBack {
 				return "", fmt.Errorf("the rollout of revision %d is over (%s): there is nothing to pause", state.Revision, state.Phase)
 			}
 			number := strconv.FormatInt(state.Revision, 10)

@@ -15,10 +15,10 @@ func appCommands(app *v1alpha1.AppService, hubFlags []string) []Command {
 		commands = append(commands, line.plugin(purpose, append([]string{"rollout"}, args...)...))
 	}
 	rollout := &app.Status.Rollout
-	isProgressing := rollout.Phase == v1alpha1.RolloutProgressing
+	isOpen := rollout.IsOpen()
 	for _, stage := range rollout.Stages {
 		switch {
-		case !isProgressing:
+		case !isOpen:
 		case stage.Phase == v1alpha1.StageAwaitingApproval:
 			add("approve the stage "+stage.Name, "approve", app.Name, "--stage="+stage.Name)
 		case stage.Phase == v1alpha1.StageSoaking:
@@ -28,7 +28,7 @@ func appCommands(app *v1alpha1.AppService, hubFlags []string) []Command {
 	switch _, isPaused := app.Annotations[v1alpha1.AnnotationPause]; {
 	case isPaused:
 		add("continue the rollout", "resume", app.Name)
-	case isProgressing:
+	case isOpen || rollout.Phase == v1alpha1.RolloutProgressing:
 		add("pause the rollout", "pause", app.Name)
 	}
 	switch rollout.Phase {

@@ -166,7 +166,7 @@ func NextCommand(app *v1alpha1.AppService) string {
 			correction += ", or the content of its ConfigMaps and Secrets"
 		}
 		return rollout("retry", "") + correction
-	case state.Phase != v1alpha1.RolloutProgressing:
+	case !state.IsOpen() && state.Phase != v1alpha1.RolloutProgressing:
 		return ""
 	case IsPaused(app):
 		return rollout("resume", "")
