@@ -1173,6 +1173,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: since
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: stableSkipped
+      type:
+        scalar: boolean
     - name: upToDate
       type:
         scalar: numeric

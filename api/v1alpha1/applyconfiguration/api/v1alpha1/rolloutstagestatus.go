@@ -23,6 +23,9 @@ type RolloutStageStatusApplyConfiguration struct {
 	Since *v1.Time `json:"since,omitempty"`
 	// Approved is true if the stage was approved for the revision.
 	Approved *bool `json:"approved,omitempty"`
+	// StableSkipped is true if no cluster was in the stage when the stable revision was rolled out.
+	// If the stage needs approval, a new cluster waits for it instead of starting with that revision.
+	StableSkipped *bool `json:"stableSkipped,omitempty"`
 	// Promoted is true if a user ended the stage for the revision.
 	Promoted *bool `json:"promoted,omitempty"`
 	// Clusters is the number of clusters in the stage.
@@ -70,6 +73,14 @@ func (b *RolloutStageStatusApplyConfiguration) WithSince(value v1.Time) *Rollout
 // If called multiple times, the Approved field is set to the value of the last call.
 func (b *RolloutStageStatusApplyConfiguration) WithApproved(value bool) *RolloutStageStatusApplyConfiguration {
 	b.Approved = &value
+	return b
+}
+
+// WithStableSkipped sets the StableSkipped field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the StableSkipped field is set to the value of the last call.
+func (b *RolloutStageStatusApplyConfiguration) WithStableSkipped(value bool) *RolloutStageStatusApplyConfiguration {
+	b.StableSkipped = &value
 	return b
 }
 
