@@ -312,13 +312,15 @@ func (r *reconciler) applyCopy(ctx context.Context, t task, needed workload.Copy
 	if err != nil {
 		return err
 	}
+	defer content.Release()
 	key, known := copies.KeyOf(needed), &t.memory.copies
 	object := copies.Object{
-		Key:        key,
-		Namespace:  t.app.Namespace,
-		AppService: t.app.Name,
-		Deployment: known.owner,
-		Content:    content.Fields(needed.Serial == 0),
+		Key:         key,
+		Namespace:   t.app.Namespace,
+		AppService:  t.app.Name,
+		Deployment:  known.owner,
+		IsImmutable: needed.Serial == 0,
+		Content:     content.Fields(),
 	}
 	begin, uid := time.Now(), types.UID("")
 	if isThere {

@@ -629,22 +629,36 @@ func TestCopies_of_a_Deployment_that_exists(t *testing.T) {
 	})
 }
 
-// Members share the read of a snapshot. An object that is no snapshot of the AppService is not used.
+// Members share the read of a snapshot, and its content while it is in use. An object that is no snapshot
+// of the AppService is not used.
 func TestSnapshot_is_read_once(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
-	reader := snapshots.NewReader(hubCached.GetAPIReader())
+	reader := snapshots.NewReader(hubCached.GetAPIReader(), 1) // there is memory for one content
 	name := c.named[1].Snapshot
-	var all sync.WaitGroup
+	var all, inUse sync.WaitGroup
+	inUse.Add(50)
+	first := make(chan *byte, 50)
 	for range 50 {
 		all.Go(func() {
 			content, err := reader.Content(t.Context(), c.app, v1alpha1.ConfigurationSecret, name)
-			if err != nil || !strings.Contains(string(content.Fields(true)), `"type":"Opaque"`) {
+			if err != nil || !strings.Contains(string(content.Fields()), `,"type":"Opaque"`) {
 				t.Errorf("%v, %v", content, err)
+				inUse.Done()
+				return
 			}
+			first <- &content.Fields()[0]
+			inUse.Done()
+			inUse.Wait() // all use it at the same time
+			content.Release()
 		})
 	}
 	all.Wait()
+	for one := <-first; len(first) > 0; {
+		if one != <-first {
+			t.Fatal("two members do not share the content")
+		}
+	}
 	if n := hubRequests.count("GET secrets/" + name); n != 1 {
 		t.Errorf("the snapshot was read %d times", n)
 	}

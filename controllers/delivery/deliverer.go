@@ -40,6 +40,9 @@ const (
 	minBackoff, maxBackoff = time.Second, 5 * time.Minute
 	// timeout bounds one delivery.
 	timeout = time.Minute
+	// maxContents is how many bytes of contents may be on their way to members at a time: some 45 of the
+	// largest ones. Members that get the same content share it.
+	maxContents = 64 << 20
 )
 
 // queue has the AppServices that one member is to reconcile.
@@ -74,7 +77,7 @@ func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Re
 		differ:      object.NewDiffer(),
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
 		templates:   older,
-		snapshots:   snapshots.NewReader(hub.GetAPIReader()),
+		snapshots:   snapshots.NewReader(hub.GetAPIReader(), maxContents),
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }

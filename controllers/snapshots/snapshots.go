@@ -1,12 +1,16 @@
 // Package snapshots reads the content of snapshots from the hub. Delivery needs it for each copy that
 // a member lacks.
 //
-//	reader := snapshots.NewReader(hub.GetAPIReader())
+//	reader := snapshots.NewReader(hub.GetAPIReader(), 64<<20)
 //	content, err := reader.Content(ctx, app, v1alpha1.ConfigurationSecret, "web-db-5hc9dk2m7t.snapshot")
 //	if snapshots.IsMissing(err) { … } // the cluster keeps what it runs
+//	defer content.Release()
 //
-// Snapshots are immutable. Each is read live, once for all members, and kept while there is memory
-// for it. The content of a Secret never gets into an error, a log or a text of this package.
+// Snapshots are immutable. Each is read live and encoded once for all members, and kept while there is
+// memory for it. All members that need a content at the same time share it, and the contents that are in
+// use at the same time take a limited amount of memory: further ones wait. So a member that receives
+// slowly delays other members only if many do, with as many different large contents. The content of a
+// Secret never gets into an error, a log or a text of this package.
 package snapshots
 
 import (
@@ -19,7 +23,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
-	"golang.org/x/sync/singleflight"
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -38,7 +42,15 @@ const (
 	missingTime = 10 * time.Second
 	// readTimeout bounds a read.
 	readTimeout = 10 * time.Second
+	// maxReads is how many snapshots are read at a time: a read takes several times the size of the
+	// content, until it is encoded.
+	maxReads = 4
+	// maxWait is how long a caller waits for a content, so that it can do something else meanwhile.
+	maxWait = 10 * time.Second
 )
+
+// errBusy is returned when a content did not get memory within maxWait.
+var errBusy = errors.New("the contents that are on their way to slow clusters take up the memory for that; it is tried again")
 
 // errMissing is the cause of an error that [IsMissing] reports.
 var errMissing = errors.New("the snapshot is missing")
@@ -46,15 +58,16 @@ var errMissing = errors.New("the snapshot is missing")
 // IsMissing reports whether a snapshot does not exist, or is no snapshot of the AppService.
 func IsMissing(err error) bool { return errors.Is(err, errMissing) }
 
-// Content is the content of a snapshot. It shares memory with others, and must not be modified. It is
-// never printed.
-type Content struct{ fields []byte }
-
-// Fields returns the fields of the object as JSON, without the braces around them: "type", "data",
-// "binaryData" and "immutable" with the value of isImmutable.
-func (c Content) Fields(isImmutable bool) []byte {
-	return fmt.Appendf(make([]byte, 0, len(c.fields)+20), `"immutable":%t%s`, isImmutable, c.fields)
+// Content is the content of a snapshot while it is in use. It is shared, and never printed.
+type Content struct {
+	fields []byte
+	// Release ends the use. It may be called repeatedly.
+	Release func()
 }
+
+// Fields returns the fields of the object as JSON, each with a comma before it: "type", "data" and
+// "binaryData". They must not be modified, and not be used after the release.
+func (c Content) Fields() []byte { return c.fields }
 
 // String hides the content.
 func (Content) String() string { return "(content)" }
@@ -64,14 +77,27 @@ func (Content) GoString() string { return "(content)" }
 
 // Reader reads snapshots. It is safe for concurrent use.
 type Reader struct {
-	live  client.Reader
-	reads singleflight.Group
+	live client.Reader
+	// reads counts the reads at a time, and memory the bytes of the contents that are in use.
+	reads, memory *semaphore.Weighted
+	maxInUse      int64
 
 	mu    sync.Mutex
+	uses  map[key]*use
 	known map[key]*list.Element // of *result
 	// recent has the results that were used most recently in front.
 	recent *list.List
 	size   int // of all results
+}
+
+// use is a content that is in use, by any number of callers.
+type use struct {
+	callers int                // guarded by the mutex of the Reader
+	end     context.CancelFunc // called when there is no caller any more
+	// loaded is closed when found or err is set.
+	loaded chan struct{}
+	found  *result
+	err    error
 }
 
 // key identifies a snapshot. The UID is that of the AppService.
@@ -84,38 +110,119 @@ type key struct {
 // result is what a read of a snapshot found.
 type result struct {
 	key      key
-	content  Content
+	fields   []byte
 	missing  error     // nil if the snapshot exists
 	readTime time.Time // when it was missing
 }
 
-func (r *result) size() int { return len(r.content.fields) + entrySize }
+func (r *result) size() int { return len(r.fields) + entrySize }
 
-// NewReader returns a Reader that reads from the API server of the hub.
-func NewReader(live client.Reader) *Reader {
-	return &Reader{live: live, known: map[key]*list.Element{}, recent: list.New()}
+// NewReader returns a Reader that reads from the API server of the hub. The contents that are in use at
+// a time have at most maxInUse bytes.
+func NewReader(live client.Reader, maxInUse int64) *Reader {
+	return &Reader{
+		live: live, reads: semaphore.NewWeighted(maxReads), memory: semaphore.NewWeighted(maxInUse), maxInUse: maxInUse,
+		uses: map[key]*use{}, known: map[key]*list.Element{}, recent: list.New(),
+	}
 }
 
-// Content returns the content of a snapshot of an AppService.
+// Content returns the content of a snapshot of an AppService. The caller must release it. If it is not
+// available within some seconds, because too much other content is in use, that is an error.
 func (r *Reader) Content(ctx context.Context, app *v1alpha1.AppService, kind v1alpha1.ConfigurationKind, name string) (Content, error) {
 	of := key{app.UID, kind, app.Namespace, name}
-	if found := r.lookUp(of); found != nil {
-		return found.content, found.missing
-	}
-	read, err, _ := r.reads.Do(fmt.Sprint(of), func() (any, error) {
-		shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout) // others wait for it too
-		defer cancel()
-		found, err := r.read(shared, of)
-		if err == nil {
-			r.keep(found)
+	shared := r.join(of)
+	release := sync.OnceFunc(func() { r.leave(of, shared) })
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
+	var err error
+	select {
+	case <-shared.loaded:
+		if err = shared.err; err == nil {
+			err = shared.found.missing
 		}
-		return found, err
-	})
+	case <-timer.C:
+		err = fmt.Errorf("content of %s %s: %w", kind, name, errBusy)
+	case <-ctx.Done():
+		err = fmt.Errorf("content of %s %s: %w", kind, name, ctx.Err())
+	}
 	if err != nil {
+		release()
 		return Content{}, err
 	}
-	found := read.(*result)
-	return found.content, found.missing
+	return Content{shared.found.fields, release}, nil
+}
+
+// join adds a caller to those that use a content. The first one starts to load it.
+func (r *Reader) join(of key) *use {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	shared := r.uses[of]
+	if shared == nil {
+		ctx, end := context.WithCancel(context.Background()) // no caller's, because others wait for it too
+		shared = &use{end: end, loaded: make(chan struct{})}
+		r.uses[of] = shared
+		go r.serve(ctx, of, shared)
+	}
+	shared.callers++
+	return shared
+}
+
+// leave removes a caller. The last one ends the use.
+func (r *Reader) leave(of key, shared *use) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if shared.callers--; shared.callers == 0 {
+		delete(r.uses, of)
+		shared.end()
+	}
+}
+
+// serve loads a content, and holds memory for it until the use ends.
+func (r *Reader) serve(ctx context.Context, of key, shared *use) {
+	var held int64
+	shared.found, held, shared.err = r.load(ctx, of)
+	close(shared.loaded)
+	<-ctx.Done()
+	r.memory.Release(held)
+}
+
+// load returns a content, and how much memory it holds for it. While it waits for memory, it does not
+// keep the content: then, the content may have to be read again.
+func (r *Reader) load(ctx context.Context, of key) (found *result, held int64, err error) {
+	if found, err = r.find(ctx, of); err != nil {
+		return nil, 0, err
+	}
+	held = min(int64(found.size()), r.maxInUse)
+	if r.memory.TryAcquire(held) {
+		return found, held, nil
+	}
+	found = nil
+	if err := r.memory.Acquire(ctx, held); err != nil {
+		return nil, 0, err
+	}
+	if found, err = r.find(ctx, of); err != nil {
+		r.memory.Release(held)
+		return nil, 0, err
+	}
+	return found, held, nil
+}
+
+// find returns the result of an earlier read, or reads the snapshot.
+func (r *Reader) find(ctx context.Context, of key) (*result, error) {
+	if found := r.lookUp(of); found != nil {
+		return found, nil
+	}
+	if err := r.reads.Acquire(ctx, 1); err != nil {
+		return nil, err
+	}
+	defer r.reads.Release(1)
+	bounded, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	found, err := r.read(bounded, of)
+	if err == nil {
+		r.keep(found)
+	}
+	return found, err
 }
 
 // lookUp returns the result of an earlier read, or nil. A snapshot that was missing is read again
@@ -178,7 +285,7 @@ func (r *Reader) read(ctx context.Context, of key) (*result, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode snapshot %s %s", of.kind, of.name)
 	}
-	return &result{key: of, content: Content{fields}}, nil
+	return &result{key: of, fields: fields}, nil
 }
 
 // notSnapshot returns why an object is no snapshot of the AppService, or "".

@@ -8,10 +8,10 @@ import (
 
 // What is kept is bounded by its size, and what was used recently stays.
 func TestReader_keeps_a_bounded_size(t *testing.T) {
-	reader := NewReader(nil)
+	reader := NewReader(nil, 1)
 	add := func(name string, size int) key {
 		of := key{app: "uid", kind: "Secret", namespace: "shop", name: name}
-		reader.keep(&result{key: of, content: Content{make([]byte, size)}})
+		reader.keep(&result{key: of, fields: make([]byte, size)})
 		return of
 	}
 	first, second := add("first", 1<<20), add("second", 1<<20)
@@ -34,13 +34,10 @@ func TestReader_keeps_a_bounded_size(t *testing.T) {
 }
 
 func TestContent_is_never_printed(t *testing.T) {
-	content := Content{[]byte(`,"data":{"a":"secret"}`)}
+	content := Content{fields: []byte(`,"data":{"a":"secret"}`)}
 	for _, verb := range []string{"%v", "%+v", "%#v", "%s"} {
 		if text := fmt.Sprintf(verb, content); strings.Contains(text, "secret") {
 			t.Errorf("%s prints %s", verb, text)
 		}
-	}
-	if got, want := string(content.Fields(true)), `"immutable":true,"data":{"a":"secret"}`; got != want {
-		t.Errorf("got %s, want %s", got, want)
 	}
 }

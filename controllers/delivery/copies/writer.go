@@ -1,6 +1,7 @@
 package copies
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,11 +35,13 @@ type Writer struct{ core *rest.RESTClient }
 
 // NewWriter returns a Writer that uses the client of a member. It sends no request.
 func NewWriter(config *rest.Config, client *http.Client) (*Writer, error) {
+	sending := *client
+	sending.Transport = bodyTransport{cmp.Or(client.Transport, http.DefaultTransport)}
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	config.NegotiatedSerializer = scheme.Codecs.WithoutConversion()
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeJSON, runtime.ContentTypeJSON
-	core, err := rest.RESTClientForConfigAndClient(config, client)
+	core, err := rest.RESTClientForConfigAndClient(config, &sending)
 	if err != nil {
 		return nil, fmt.Errorf("make the client for copies: %w", err)
 	}
@@ -52,7 +55,9 @@ type Object struct {
 	AppService string
 	// Deployment is the UID of the Deployment that owns the copy. It has the name of the AppService.
 	Deployment types.UID
-	// Content are the fields beside the metadata as JSON, without braces.
+	// IsImmutable makes the copy immutable.
+	IsImmutable bool
+	// Content are the other fields as JSON, each with a comma before it. All members share them.
 	Content []byte
 }
 
@@ -217,8 +222,8 @@ func (w *Writer) request(request *rest.Request, namespace string, of Key) *rest.
 // verbosity, and the answer of an admission webhook may quote a Secret.
 func silent(ctx context.Context) context.Context { return logr.NewContext(ctx, logr.Discard()) }
 
-// encode returns the object as it is applied. The content is not decoded.
-func (o Object) encode(only metav1.ObjectMeta) ([]byte, error) {
+// encode returns the object as it is applied. The content is neither decoded nor copied.
+func (o Object) encode(only metav1.ObjectMeta) (*body, error) {
 	fields := map[string]any{
 		"namespace": o.Namespace,
 		"name":      o.Name,
@@ -236,7 +241,7 @@ func (o Object) encode(only metav1.ObjectMeta) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the metadata of %s %s: %w", o.Kind, o.Name, err)
 	}
-	return fmt.Appendf(nil, `{"apiVersion":"v1","kind":%q,"metadata":%s,%s}`, o.Kind, metadata, o.Content), nil
+	return newBody(fmt.Appendf(nil, `{"apiVersion":"v1","kind":%q,"metadata":%s,"immutable":%t`, o.Kind, metadata, o.IsImmutable), o.Content), nil
 }
 
 // Error is an answer of the member to a request for a copy. Of an answer about a Secret it has only
