@@ -59,6 +59,25 @@ func TestMember_is_supervised(t *testing.T) {
 		m.waitForConditions(t, 0, summaryConnected)
 	})
 
+	t.Run("the time of its last answer advances with the probes, and not after it was cut off", func(t *testing.T) {
+		t.Parallel()
+		env := sharedEnv(t)
+		o := env.newOperator(t, "fleet-answers")
+		m := env.newMember(t, o, "health-answers")
+		m.join(t)
+		first := o.provider.LastAnswer(m.name)
+		m.waitForProbes(t, 2)
+		if later := o.provider.LastAnswer(m.name); first.IsZero() || !later.After(first) {
+			t.Errorf("the last answer was at %v, and after two probes at %v", first, later)
+		}
+		m.link.setMode(t, modeSilent)
+		since := time.Now()
+		m.waitForConditions(t, withinDetection, "Ready Unknown Unreachable, CredentialsValid True Accepted")
+		if last := o.provider.LastAnswer(m.name); last.After(since) {
+			t.Errorf("it was cut off at %v, and the last answer is of %v", since, last)
+		}
+	})
+
 	t.Run("one that responds slowly stays engaged", func(t *testing.T) {
 		t.Parallel()
 		env := sharedEnv(t)

@@ -80,6 +80,17 @@ func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluste
 	return nil, fmt.Errorf("member %q is not connected: %w", name, multicluster.ErrClusterNotFound)
 }
 
+// LastAnswer returns when the last request was sent that a connected member has answered, as far as
+// probes tell. It returns the zero time for a member that is not connected.
+func (p *Provider) LastAnswer(name string) time.Time {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if s, found := p.sessions[multicluster.ClusterName(name)]; found && !s.ended() {
+		return time.Unix(0, s.lastAnswer.Load())
+	}
+	return time.Time{}
+}
+
 // fieldIndex is a field index of every member's cache.
 type fieldIndex struct {
 	object  client.Object

@@ -36,6 +36,8 @@ type session struct {
 	ctx        context.Context // the lifetime of the engagement, not of a request
 	cancel     context.CancelFunc
 	since      time.Time
+	// lastAnswer is when the last probe that succeeded was sent, in nanoseconds of Unix time.
+	lastAnswer atomic.Int64
 	health     transport.WatchHealth
 	// connectTimer cancels the connection attempt when the hub has waited long enough.
 	connectTimer *transport.Timer
@@ -67,6 +69,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 		}
 	}()
 	// A probe needs no slot, so a silent member does not block others.
+	s.lastAnswer.Store(s.since.UnixNano())
 	id, err := probe(s.ctx, connection)
 	if err != nil {
 		return nil, err

@@ -202,6 +202,7 @@ func (m *member) probeSession(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.active.lastAnswer.Store(start.UnixNano())
 	probeLatency.WithLabelValues(m.name.String()).Set(time.Since(start).Seconds())
 	if id != m.active.info.id {
 		return cmp.Or(m.identify(ctx, id), error(errAnotherCluster))

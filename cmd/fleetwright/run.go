@@ -96,7 +96,9 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	if err != nil {
 		return err
 	}
-	planned, err := planner.SetupWithManager(hub, observations, planner.Options{SliceThreshold: o.sliceThreshold, Templates: older, Sources: configuration})
+	planned, err := planner.SetupWithManager(hub, observations, planner.Options{
+		SliceThreshold: o.sliceThreshold, Templates: older, Sources: configuration, LastAnswer: provider.LastAnswer,
+	})
 	err = errors.Join(
 		err,
 		planner.SetupCounterWithManager(hub),

@@ -194,9 +194,25 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 		ObservedSince:    r.observedSince(),
 		SliceThreshold:   r.options.SliceThreshold,
 		HasMissingSlices: have.hasMissing,
+		Answers:          r.answers(have.app, seen, now),
 	}.Recover()
 	in.Plan, in.PlanError = placement.Decide(in.App, members.all)
 	return in, nil
+}
+
+// answers returns when each observed member has last answered, which only a rollout in stages needs.
+func (r *Reconciler) answers(app *v1alpha1.AppService, seen map[string]observation.Observation, now metav1.Time) map[string]metav1.Time {
+	if app.Spec.Rollout == nil {
+		return nil
+	}
+	answers := make(map[string]metav1.Time, len(seen))
+	for name := range seen {
+		answers[name] = now
+		if r.options.LastAnswer != nil {
+			answers[name] = metav1.NewTime(r.options.LastAnswer(name))
+		}
+	}
+	return answers
 }
 
 // write writes a changed status and the slices that changed, and then announces the changes.

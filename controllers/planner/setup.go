@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/util/workqueue"
@@ -39,6 +40,9 @@ type Options struct {
 	Templates *templates.Reader
 	// Sources are the sources of spec.configuration. Without them, nothing may leave the hub.
 	Sources *sources.Sources
+	// LastAnswer returns when a member has last answered a request. By default, a member that is Ready
+	// answers at any time.
+	LastAnswer func(cluster string) time.Time
 }
 
 // SetupWithManager adds the planner to the hub's manager. It returns the planner's metrics, which

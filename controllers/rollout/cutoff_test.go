@@ -203,3 +203,46 @@ func TestRollout_with_an_active_stage_that_all_clusters_leave(t *testing.T) {
 		}
 	})
 }
+
+// A member that is cut off answers no more, and some time passes until its MemberCluster is not Ready.
+func TestRollout_judges_no_cluster_at_the_deadline_without_an_answer(t *testing.T) {
+	cutOffAt := func(t *testing.T, image string, lasts time.Duration) (*scenario, *stagedMember) {
+		s := newFlatScenario(t, 12).edited(image)
+		m := s.members[s.with(2)[0]]
+		m.startup = time.Hour
+		s.passes(lasts)
+		m.isSilent, m.silentSince = true, s.now
+		return s, m
+	}
+	rollsOut := "Progressing 2, stable 1: (rest) Progressing 1/12"
+	t.Run("it is not in time, and lost when it is known to be unreachable", func(t *testing.T) {
+		s, m := cutOffAt(t, "ok-1", deadline-20*time.Second)
+		s.passes(30 * time.Second).is(rollsOut)
+		if s.decision.RecheckAfter == 0 || s.decision.RecheckAfter > 10*time.Second {
+			t.Errorf("it is planned again after %v", s.decision.RecheckAfter)
+		}
+		m.isSilent = false
+		s.cutOff(m.member.Name).passes(time.Hour).is(rollsOut)
+		if diff := cmp.Diff([]string{m.member.Name}, s.decision.LostClusters); diff != "" {
+			t.Error(diff)
+		}
+	})
+	t.Run("it fails when it answers", func(t *testing.T) {
+		s, m := cutOffAt(t, "ok-1", deadline-20*time.Second)
+		s.passes(30 * time.Second).is(rollsOut)
+		m.silentSince = s.now // an answer that brings nothing new
+		s.passes(0).is("RollingBack 2, stable 1: (rest) Progressing 0/12")
+	})
+	t.Run("a refusal before the outage is no failure either", func(t *testing.T) {
+		s := newFlatScenario(t, 12)
+		for _, m := range s.members {
+			m.refuses = true
+		}
+		s.edited("ok-1").passes(170 * time.Second)
+		m := s.members[s.with(2)[0]]
+		m.isSilent, m.silentSince = true, s.now
+		s.passes(time.Minute).is(rollsOut)
+		m.isSilent = false
+		s.passes(0).is("RollingBack 2, stable 1: (rest) Progressing 0/12")
+	})
+}

@@ -58,7 +58,8 @@
 //
 //   - A cluster is available when it has been Ready with its revision for minReadySeconds without a
 //     break. It is updating when it has the target and is not available. The target failed on a
-//     cluster that has been Failed for three minutes, or that is not Ready at the progress deadline.
+//     cluster that has been Failed for three minutes, or that is not Ready at the progress deadline,
+//     if the member has answered since.
 //     A cluster that cannot be observed at the deadline is lost. It keeps its place among those that
 //     are updating, until the stage is over or promoted. Several lost clusters are a failure only if
 //     clusters without the target are well (see cutOff).

@@ -100,9 +100,16 @@ func (r *revisions) hasFailed(c *stagedCluster) bool {
 	case !c.isConfirmed, e.Phase == v1alpha1.ClusterUnknown, e.Phase == v1alpha1.ClusterReady:
 		return false
 	case r.isLate(c):
-		return !r.isUnanswered(c)
+		return !r.isUnanswered(c) && r.hasAnsweredSince(c, r.deadlineStart(c).Add(r.deadline))
 	}
-	return e.Phase == v1alpha1.ClusterFailed && r.in.elapsed(r.failedSince(c.unavailableSince(), c.phaseSince(r.in.Now))) >= failedGrace
+	failed := r.failedSince(c.unavailableSince(), c.phaseSince(r.in.Now))
+	return e.Phase == v1alpha1.ClusterFailed && r.in.elapsed(failed) >= failedGrace && r.hasAnsweredSince(c, failed.Add(failedGrace))
+}
+
+// hasAnsweredSince reports whether the member of a cluster has answered at that time or later. Without
+// an answer, what is known of the cluster may be from before an outage.
+func (r *revisions) hasAnsweredSince(c *stagedCluster, t time.Time) bool {
+	return r.assumesAnswers || !r.in.Answers[c.entry.Name].Time.Before(t)
 }
 
 // isUnanswered reports whether the cluster has not answered the latest edit or revision yet. Until

@@ -55,6 +55,9 @@ type Input struct {
 	Secretless map[string]*v1alpha1.MemberCluster
 	// Observations are the observations of the AppService since the operator started, by cluster.
 	Observations map[string]observation.Observation
+	// Answers are the times at which the members last answered a request, by cluster. A revision fails
+	// only where the member has answered since. An answer of the member is no news of the AppService.
+	Answers map[string]metav1.Time
 	// Now is the timestamp for entries that change.
 	Now metav1.Time
 	// SliceThreshold is the number of entries above which they move to AppServiceSlices; 0 is

@@ -39,6 +39,9 @@ type revisions struct {
 	isFrozen bool
 	// resumes is set in the first decision after isHeld.
 	resumes bool
+	// assumesAnswers is set while the status is computed, which does not depend on when members have
+	// answered.
+	assumesAnswers bool
 }
 
 // planRevisions decides which revision each cluster is to run, and sets it in the plans of the

@@ -44,6 +44,10 @@ type stagedMember struct {
 	sick    bool // its pods do not become ready, whatever they run
 	refuses bool // it refuses every change
 	errs    bool // it answers every change with an error that may be temporary
+
+	// isSilent is set while nothing comes from the member, and its MemberCluster is still Ready.
+	isSilent    bool
+	silentSince metav1.Time
 }
 
 func newStagedFleet() *stagedFleet {
@@ -83,10 +87,15 @@ func (w *stagedFleet) names() []string { return slices.Sorted(maps.Keys(w.member
 // input returns the input that the planner would gather.
 func (w *stagedFleet) input() rollout.Input {
 	in := rollout.Input{App: w.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: maps.Clone(w.seen), Now: w.now}
+	in.Answers = map[string]metav1.Time{}
 	var members []v1alpha1.MemberCluster
 	for _, name := range w.names() {
 		member := w.members[name].member
 		in.Members[name] = &member
+		in.Answers[name] = w.now
+		if m := w.members[name]; m.isSilent {
+			in.Answers[name] = m.silentSince
+		}
 		members = append(members, member)
 	}
 	in = in.Recover()
@@ -174,6 +183,9 @@ func (w *stagedFleet) deliver(name string) {
 	m, entry := w.members[name], w.app.Status.Cluster(name)
 	if m == nil || entry == nil || !m.member.IsReady() {
 		delete(w.seen, name)
+		return
+	}
+	if m.isSilent {
 		return
 	}
 	seen := observation.Observation{UID: w.app.UID, Generation: entry.Generation, Revision: entry.Revision, Planned: entry.Replicas, Applied: entry.ObservedGeneration}

@@ -19,7 +19,7 @@ func (r *revisions) finish(entries []v1alpha1.ClusterStatus) []time.Time {
 	}
 	deadlines := r.deadlines(entries)
 	// The status does not depend on what this process has observed. So a restart does not change it.
-	r.in.ObservedSince = metav1.Time{}
+	r.in.ObservedSince, r.assumesAnswers = metav1.Time{}, true
 	for _, c := range r.clusters {
 		c.isConfirmed = true
 	}
@@ -82,6 +82,16 @@ func (r *revisions) setWaiting(decision *Decision) {
 	}
 }
 
+// answerRecheck is the interval for planning again while a failure needs an answer of a member.
+const answerRecheck = 5 * time.Second
+
+// awaitsAnswer reports whether the target would have failed on a cluster if its member answered.
+func (r *revisions) awaitsAnswer(c *stagedCluster) bool {
+	assumed := *r
+	assumed.assumesAnswers = true
+	return !r.hasFailed(c) && assumed.hasFailed(c)
+}
+
 // deadlines returns the times at which a cluster becomes available or fails, or a soak ends.
 func (r *revisions) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
 	var deadlines []time.Time
@@ -92,6 +102,9 @@ func (r *revisions) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
 		}
 		if c.entry.UnavailableSince == nil {
 			continue
+		}
+		if r.awaitsAnswer(c) {
+			deadlines = append(deadlines, r.in.Now.Add(answerRecheck))
 		}
 		since := status.Cluster(c.entry.Name).LastTransitionTime
 		switch c.entry.Phase {
