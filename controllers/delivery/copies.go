@@ -132,7 +132,7 @@ func (o objects) recordedCopies() copies.Record {
 // or "" if the record was written before they were applied. It is the UID of another Deployment if
 // somebody created the Deployment again from a backup.
 func (o objects) confirmedOwner() types.UID {
-	return copies.ConfirmedOwner(o.deployment.Annotations[v1alpha1.AnnotationCopies])
+	return copies.ConfirmedOwner(o.deployment.Annotations[v1alpha1.AnnotationCopies], o.deployment.UID)
 }
 
 // serials returns the serials in the record of the Deployment, without those of copies that may not be

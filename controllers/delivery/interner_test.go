@@ -1,6 +1,8 @@
 package delivery
 
 import (
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -10,9 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 // cachedCopy returns an object as a member's cache holds it. The copies of two members share no
@@ -59,7 +63,7 @@ func TestTransform_changes_only_managed_fields(t *testing.T) {
 	}
 	annotated := func(d *appsv1.Deployment) { d.Annotations["by"] = "hand" }
 	unready := func(d *appsv1.Deployment) { d.Status.Conditions[0].Status = corev1.ConditionFalse }
-	large := func(d *appsv1.Deployment) { d.Annotations["large"] = strings.Repeat("x", 2*maxShared) }
+	large := func(d *appsv1.Deployment) { d.Annotations["large"] = strings.Repeat("x", 32<<10) }
 	transform := Transform()
 	for name, object := range map[string]client.Object{
 		"the first":                  deploymentOf("1"),
@@ -84,7 +88,7 @@ func TestTransform_changes_only_managed_fields(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if diff := cmp.Diff(want, got.(runtime.Object)); diff != "" {
+			if diff := cmp.Diff(want, got.(k8sruntime.Object)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -122,20 +126,79 @@ func TestTransform_interns_common_values(t *testing.T) {
 	}
 }
 
-func TestTransform_interns_no_large_values(t *testing.T) {
+// A value is known as long as an object in memory has it. A member whose Deployment changes all the time
+// leaves nothing behind, nor does a member that is gone.
+func TestInterner_keeps_only_what_objects_have(t *testing.T) {
 	t.Parallel()
-	transform := Transform()
-	large := func(d *appsv1.Deployment) {
-		d.Spec.Template.Spec.Containers[0].Args = []string{strings.Repeat("x", maxShared)}
-	}
-	first, second := deploymentOf("1", large), deploymentOf("2", large)
-	for _, object := range []any{first, second} {
-		if _, err := transform(object); err != nil {
+	i := newInterner()
+	hold := func(d *appsv1.Deployment) *appsv1.Deployment {
+		if _, err := i.transform(d); err != nil {
 			t.Fatal(err)
 		}
+		return d
 	}
-	if &first.Spec.Template.Spec.Containers[0] == &second.Spec.Template.Spec.Containers[0] {
-		t.Error("a large spec is shared, so it is remembered")
+	expectKnown := func(want int) {
+		t.Helper()
+		eventually(t, func() error {
+			runtime.GC()
+			i.mu.Lock()
+			defer i.mu.Unlock()
+			if len(i.known) != want {
+				return fmt.Errorf("%d values are known, want %d", len(i.known), want)
+			}
+			return nil
+		})
+	}
+	large := func(version int) func(*appsv1.Deployment) {
+		return func(d *appsv1.Deployment) {
+			d.Spec.Template.Spec.Containers[0].Args = []string{fmt.Sprint(version), strings.Repeat("x", 15<<10)}
+		}
+	}
+	other := hold(deploymentOf("1", large(0)))
+	changing := hold(deploymentOf("2", large(0)))
+	const values = 3 // the metadata, the spec and a condition
+	for version := range 1000 {
+		changing = hold(deploymentOf("2", large(version+1)))
+	}
+	expectKnown(values + 1) // two specs
+	again := hold(deploymentOf("3", large(0)))
+	if &again.Spec.Template.Spec.Containers[0] != &other.Spec.Template.Spec.Containers[0] {
+		t.Error("a value is forgotten that an object has")
+	}
+	runtime.KeepAlive(changing)
+	expectKnown(values)
+	runtime.KeepAlive(other)
+	runtime.KeepAlive(again)
+	expectKnown(0)
+}
+
+// The record of copies has the UID of its Deployment. The cached objects share their metadata anyway.
+func TestTransform_interns_metadata_with_a_record_of_copies(t *testing.T) {
+	t.Parallel()
+	transform := Transform()
+	held := func(uid, recorded string) *appsv1.Deployment {
+		d := deploymentOf(uid, func(d *appsv1.Deployment) {
+			d.Annotations[v1alpha1.AnnotationCopies] = "ConfigMap/web-settings-5hc9dk2m7t,Secret/web-tls-k2x7m9q4ta@12,Deployment/" + recorded
+		})
+		if _, err := transform(d); err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	first, second := held("1", "1"), held("2", "2")
+	first.Labels["shared"] = "yes" // no code may do this to a cached object
+	if second.Labels["shared"] != "yes" {
+		t.Error("two Deployments do not share their labels")
+	}
+	for _, d := range []*appsv1.Deployment{first, second} {
+		o := objects{deployment: d}
+		if got := o.confirmedOwner(); got != d.UID {
+			t.Errorf("the record is confirmed for %q, want %q", got, d.UID)
+		}
+	}
+	if restored := held("3", "1"); restored.Annotations[v1alpha1.AnnotationCopies] == second.Annotations[v1alpha1.AnnotationCopies] ||
+		(objects{deployment: restored}).confirmedOwner() != "1" {
+		t.Errorf("the record of another Deployment became %s", restored.Annotations[v1alpha1.AnnotationCopies])
 	}
 }
 

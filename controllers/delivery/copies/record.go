@@ -22,6 +22,8 @@ const (
 	maxSerial = 1_000_000_000
 	// ownerKind begins the item that names the Deployment of a record.
 	ownerKind = "Deployment/"
+	// thisDeployment takes the place of the UID in a cache.
+	thisDeployment = "this"
 )
 
 // Key identifies a copy on a member.
@@ -96,14 +98,26 @@ func (r Record) ConfirmedFor(deployment types.UID) string {
 }
 
 // ConfirmedOwner returns the UID of the Deployment whose copies were applied before the record in an
-// annotation was written, or "" if it was written before them.
-func ConfirmedOwner(text string) types.UID {
+// annotation was written, or "" if it was written before them. The UID is that of the Deployment with the
+// annotation.
+func ConfirmedOwner(text string, uid types.UID) types.UID {
 	for item := range strings.SplitSeq(text, ",") {
-		if uid, isOwner := strings.CutPrefix(item, ownerKind); isOwner {
-			return types.UID(uid)
+		if owner, isOwner := strings.CutPrefix(item, ownerKind); isOwner && owner == thisDeployment {
+			return uid
+		} else if isOwner {
+			return types.UID(owner)
 		}
 	}
 	return ""
+}
+
+// WithoutUID returns a record without the UID of the Deployment that has it. So the records of a cache are
+// equal on all members, which can share them. [ConfirmedOwner] knows both forms.
+func WithoutUID(text string, uid types.UID) string {
+	if rest, isConfirmed := strings.CutSuffix(text, ","+ownerKind+string(uid)); isConfirmed {
+		return rest + "," + ownerKind + thisDeployment
+	}
+	return text
 }
 
 // Serial returns the serial of a copy, and whether the record has the copy.

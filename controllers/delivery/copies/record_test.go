@@ -38,13 +38,26 @@ func TestRecord(t *testing.T) {
 func TestRecord_is_confirmed_for_one_Deployment(t *testing.T) {
 	record := copies.ParseRecord("ConfigMap/a,Secret/b@3")
 	text := record.ConfirmedFor("uid-1")
-	if got := copies.ConfirmedOwner(text); got != "uid-1" {
+	if got := copies.ConfirmedOwner(text, "uid-2"); got != "uid-1" {
 		t.Errorf("%s is confirmed for %q", text, got)
+	}
+	if got := copies.WithoutUID(text, "uid-2"); got != text {
+		t.Errorf("without another UID, %s is %s", text, got)
+	}
+	cached := copies.WithoutUID(text, "uid-1")
+	if other := copies.WithoutUID(record.ConfirmedFor("uid-2"), "uid-2"); other != cached {
+		t.Errorf("the records of two Deployments are %s and %s", cached, other)
+	}
+	if got := copies.ConfirmedOwner(cached, "uid-1"); got != "uid-1" {
+		t.Errorf("%s is confirmed for %q", cached, got)
+	}
+	if diff := cmp.Diff(record, copies.ParseRecord(cached)); diff != "" {
+		t.Error(diff)
 	}
 	if diff := cmp.Diff(record, copies.ParseRecord(text)); diff != "" {
 		t.Error(diff)
 	}
-	if got := copies.ConfirmedOwner(record.String()); got != "" {
+	if got := copies.ConfirmedOwner(record.String(), "uid-1"); got != "" {
 		t.Errorf("%s is confirmed for %q", record, got)
 	}
 	if got := copies.Record(nil).ConfirmedFor("uid-1"); got != "" {

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
@@ -58,8 +59,9 @@ func stamp(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstru
 // have.
 func needsRecord(facts Facts) bool {
 	existing := facts.Existing
+	withoutUID := func(record string) string { return copies.WithoutUID(record, existing.GetUID()) } // as it is cached
 	return isDeployment(existing.Object) && existing.IsOwned() && !existing.IsBeingDeleted() &&
-		existing.GetAnnotations()[v1alpha1.AnnotationCopies] != facts.Copies
+		withoutUID(existing.GetAnnotations()[v1alpha1.AnnotationCopies]) != withoutUID(facts.Copies)
 }
 
 // writeRecord applies a Deployment that lacks nothing but its record of copies. It applies the version
