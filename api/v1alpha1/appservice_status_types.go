@@ -317,8 +317,8 @@ type ClusterStatus struct {
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	// +optional
 	UnavailableSince *metav1.Time `json:"unavailableSince,omitempty"`
-	// Impaired is true if the cluster was not Ready when it got the revision.
-	// It is then no evidence against the revision.
+	// Impaired is true if the cluster was not Ready when it got the revision, or stopped being Ready
+	// with the stable revision. It is then no evidence against a revision.
 	// +optional
 	Impaired bool `json:"impaired,omitempty"`
 	// Stage is the stage of a rollout in which the cluster got the revision.

@@ -68,9 +68,11 @@
 //   - A cluster belongs to the first stage that matches it, and clusters that no stage matches form
 //     the last stage. A cluster that got the target in a stage with a limit keeps its place there.
 //   - A stage begins when it is approved, if it needs approval. It assigns the target to clusters
-//     that are Ready, while fewer are updating than maxUnavailable, and at most one more than are
-//     available. When nothing else is left to do, it tries clusters that were broken before. They
-//     are impaired: no evidence against the target.
+//     that are Ready, while fewer are unavailable than maxUnavailable, and at most one more than are
+//     available with the target. Clusters that an edit or an abort has caught in an update count, and
+//     come first. Those that are down for another reason count, but leave one place. When nothing
+//     else is left to do, it tries clusters that were broken before. They are impaired: no evidence
+//     against the target.
 //   - A stage is settled when no cluster is updating, none is left to update, one is available, and
 //     half of them have a result. Then it soaks, and is Completed. It never opens again, unless an edit
 //     of the stages gives it clusters without the target. Clusters that are late get the target in a

@@ -183,6 +183,7 @@ func (r *revisions) track() {
 			e.UnavailableSince, e.Impaired = nil, false
 		case !isReady && !r.isUnanswered(c) && e.UnavailableSince == nil && isActive && e.Revision != 0:
 			e.UnavailableSince = &r.in.Now
+			e.Impaired = e.Revision == r.status.StableRevision // no rollout is the cause
 		}
 	}
 }

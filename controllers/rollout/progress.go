@@ -99,21 +99,31 @@ func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
 }
 
 // update assigns the target to clusters of a stage: to candidates, one more than are available, up
-// to maxUnavailable. When nothing else is left, broken clusters are tried: otherwise no fix could
-// reach a fleet that is broken.
+// to maxUnavailable. Candidates that are not available anyway come first. When nothing else is left,
+// broken clusters are tried: otherwise no fix could reach a fleet that is broken.
 func (r *revisions) update(s *stage) {
 	t := r.tallyOf(s)
 	budget := s.budget(t)
-	next, free := isCandidate, budget-t[isUpdating]
 	if t[isCandidate]+t[isUpdating]+t[isUnconfirmed] == 0 {
-		next, free = isBroken, budget-t[isTrying]
+		r.assignTo(s, budget-t[isTrying], func(c *stagedCluster) bool { return r.stateOf(c) == isBroken })
+		return
 	}
+	free, vacancies := budget-t[isUpdating], r.vacancies(s)
+	free -= r.assignTo(s, free, func(c *stagedCluster) bool { return r.stateOf(c) == isCandidate && r.isUnavailable(c) })
+	r.assignTo(s, min(free, vacancies), func(c *stagedCluster) bool { return r.stateOf(c) == isCandidate })
+}
+
+// assignTo assigns the target to the first clusters of a stage for which matches returns true, and
+// returns to how many. At most limit clusters get it.
+func (r *revisions) assignTo(s *stage, limit int, matches func(*stagedCluster) bool) int {
+	assigned := 0
 	for _, c := range s.clusters {
-		if free > 0 && r.stateOf(c) == next {
+		if assigned < limit && matches(c) {
 			r.assign(c, r.status.Revision)
-			free--
+			assigned++
 		}
 	}
+	return assigned
 }
 
 // budget returns how many clusters of a stage may be updating at the same time: one more than are
@@ -123,10 +133,15 @@ func (s *stage) budget(t tally) int {
 	switch {
 	case s.status.Promoted:
 		return s.maxUpdating()
-	case s.status.Phase == v1alpha1.StageCompleted:
+	case !s.keepsLost():
 		return min(s.maxUpdating(), t[isAvailable]+1)
 	}
 	return min(s.maxUpdating(), t[isAvailable]+1) - t[isLost]
+}
+
+// keepsLost reports whether clusters that were lost with the target keep their places.
+func (s *stage) keepsLost() bool {
+	return !s.status.Promoted && s.status.Phase != v1alpha1.StageCompleted
 }
 
 // isAvailableAnywhere reports whether the target is available on any cluster.

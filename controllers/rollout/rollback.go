@@ -79,26 +79,24 @@ func (r *revisions) goBack() bool {
 }
 
 // returnClusters assigns the stable revision to the clusters of a stage that do not have it and that
-// are to return: to those that are not Ready at once, and to the others as far as maxUnavailable of the
-// stage allows. It never waits for a broken cluster. It returns how many clusters of the stage are about
-// to become available with the stable revision.
+// are to return: to those that are not available at once, and to the others as far as maxUnavailable of
+// the stage allows. It never waits for a broken cluster. It returns how many clusters of the stage are
+// about to become available with the stable revision.
 func (r *revisions) returnClusters(s *stage, returns func(*stagedCluster) bool) int {
 	stable := r.stable()
-	updating := 0
 	for _, c := range s.clusters {
-		if c.entry.Revision != stable && r.isKnownUnready(c) && returns(c) {
+		if c.entry.Revision != stable && (r.isKnownUnready(c) || c.entry.UnavailableSince != nil) && returns(c) {
 			r.assign(c, stable)
+		}
+	}
+	vacancies, updating := r.vacancies(s), 0
+	for _, c := range s.clusters {
+		if c.entry.Revision != stable && vacancies > 0 && returns(c) {
+			r.assign(c, stable)
+			vacancies--
 		}
 		if r.isGoingBack(c) {
 			updating++
-		}
-	}
-	for _, c := range s.clusters {
-		if c.entry.Revision != stable && updating < s.maxUpdating() && returns(c) {
-			r.assign(c, stable)
-			if r.isGoingBack(c) {
-				updating++
-			}
 		}
 	}
 	return updating

@@ -447,12 +447,13 @@ func TestRollout_after_a_failure_changes_Ready_clusters_within_maxUnavailable(t 
 		s.changesWithin(20*time.Minute, 1)
 		s = failsLate(t, v1alpha1.RolloutPause).passes(16 * time.Minute)
 		s.is("Halted 2, stable 1: canary Completed 2/2, world Soaking 3/3").editImage("ok-2")
-		s.changesWithin(4*time.Minute, 1).is("Progressing 3, stable 1: canary Progressing 2/2, world Pending 0/3")
+		s.members["canary-1"].refuses, s.members["canary-1"].sick = false, false
+		s.changesWithin(4*time.Minute, 1).is("Progressing 3, stable 1: canary Completed 2/2, world Progressing 1/3")
 	})
 	t.Run("of a retry, where the template of the target stays", func(t *testing.T) {
 		s := failsLate(t, v1alpha1.RolloutPause).passes(16 * time.Minute)
 		s.annotate(v1alpha1.AnnotationRetry, "2")
-		s.changesWithin(2*time.Minute, 1).revisionsAre("33222")
+		s.changesWithin(2*time.Minute, 1).revisionsAre("32222") // first where it failed
 		s.members["canary-1"].refuses, s.members["canary-1"].sick = false, false
 		world := func() string { return s.revisions()[2:] }
 		for range 400 {

@@ -30,8 +30,8 @@ type ClusterStatusApplyConfiguration struct {
 	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	UnavailableSince *v1.Time `json:"unavailableSince,omitempty"`
-	// Impaired is true if the cluster was not Ready when it got the revision.
-	// It is then no evidence against the revision.
+	// Impaired is true if the cluster was not Ready when it got the revision, or stopped being Ready
+	// with the stable revision. It is then no evidence against a revision.
 	Impaired *bool `json:"impaired,omitempty"`
 	// Stage is the stage of a rollout in which the cluster got the revision.
 	// It is present if the stage has a limit: the cluster keeps its place there.
