@@ -169,6 +169,10 @@ type PlacementStatus struct {
 	// Only an edit of spec.placement shows the intent to remove the AppService from a cluster.
 	// +optional
 	SpecHash string `json:"specHash,omitempty"`
+	// Count is the highest number of a placement (see placement of the entries of clusters).
+	// After a lost status, it goes on from the highest number that the members report.
+	// +optional
+	Count int64 `json:"count,omitempty"`
 	// Excluded has an entry for each reason, sorted by reason.
 	// +optional
 	// +listType=map
@@ -313,6 +317,13 @@ type ClusterStatus struct {
 	// If it is 0, no revision is known, and Fleetwright changes nothing there.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
+	// Placement is the number of the placement by which the cluster has the AppService.
+	// It rises when the AppService is placed on the cluster, and when a removal that has started is
+	// withdrawn.
+	// A removal deletes no object that has a higher number, because the object was placed later.
+	// It is absent if an older version of Fleetwright placed the AppService there.
+	// +optional
+	Placement int64 `json:"placement,omitempty"`
 	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	// +optional
@@ -411,6 +422,15 @@ type HubBehind struct {
 	// It is present if the hub knows the generation, but no revision as high as this.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
+	// Placement is the number of the placement that this object was applied for.
+	// It is present if the removal from the cluster belongs to an earlier placement.
+	// +optional
+	Placement int64 `json:"placement,omitempty"`
+	// CreationTime is when this object was created.
+	// It is present if the object has no number of a placement, and the removal from the cluster
+	// started before that time.
+	// +optional
+	CreationTime *metav1.Time `json:"creationTime,omitempty"`
 	// UID is the UID of the AppService that this object was applied for.
 	// It is present if that AppService has the same name, but was created later.
 	// +optional
@@ -458,6 +478,7 @@ func (c ClusterStatus) SamePlan(other ClusterStatus) bool {
 	return c.Name == other.Name &&
 		c.Generation == other.Generation &&
 		c.Revision == other.Revision &&
+		c.Placement == other.Placement &&
 		c.Replicas == other.Replicas &&
 		c.MinReplicas == other.MinReplicas &&
 		c.MaxReplicas == other.MaxReplicas &&

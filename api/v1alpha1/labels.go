@@ -43,6 +43,10 @@ const (
 	// AnnotationRevision, on a member's Deployment, is the revision that it was last applied for. A
 	// difference in it alone does not cause a write.
 	AnnotationRevision = "fleetwright.dev/revision"
+	// AnnotationPlacement is the number of the placement that a member's object was last applied for:
+	// the placement of the entry. A removal with an earlier one is no evidence about the object. A
+	// difference in it causes a write only after a removal was withdrawn.
+	AnnotationPlacement = "fleetwright.dev/placement"
 	// AnnotationOwnedKinds, on a member's Deployment, lists the kinds of the optional objects that
 	// Fleetwright created, separated by commas: HorizontalPodAutoscaler, PodDisruptionBudget. It is
 	// absent if there are none.

@@ -154,6 +154,11 @@ type AbandonedAppService struct {
 	Name string `json:"name"`
 	// UID of the AppService. Objects of another AppService with the same name are not deleted.
 	UID types.UID `json:"uid"`
+	// Placement is the number of the placement that ended.
+	// Objects with a higher number were placed later, and are not deleted.
+	// It is absent if all objects are to be deleted, because the AppService was being deleted.
+	// +optional
+	Placement *int64 `json:"placement,omitempty"`
 }
 
 // MemberClusterList is a list of MemberClusters.

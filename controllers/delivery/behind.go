@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
@@ -21,7 +22,7 @@ import (
 func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Result, error) {
 	behind, err := r.reader.knownBehind(ctx, t)
 	if err == nil && behind == nil {
-		behind, err = r.reader.confirmBehind(ctx, t, r.hubLive)
+		behind, err = r.reader.confirmBehind(ctx, t, r.hubLive, r.cluster)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -49,7 +50,7 @@ func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, e
 		if !t.objects.lists(k) || t.objects.facts[k.kind] != nil {
 			continue
 		}
-		existing, err := r.watched(ctx, t.app, k)
+		existing, err := r.watched(ctx, t.app, t.entry, k)
 		if err != nil {
 			return nil, err
 		}
@@ -57,7 +58,7 @@ func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, e
 			all = append(all, *existing)
 		}
 	}
-	behind := behindOf(t.app, all)
+	behind := behindOf(t.app, t.entry, all)
 	if behind == nil || behind.Accept != t.entry.HubBehind.Accept {
 		return nil, nil
 	}
@@ -67,7 +68,7 @@ func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, e
 // confirmBehind returns what the member has that the hub cannot account for, or nil. It reads both
 // live: the report stops the AppService on all clusters until a person accepts it, so a cache that
 // lags must not cause it.
-func (r reader) confirmBehind(ctx context.Context, t task, hubLive client.Reader) (*v1alpha1.HubBehind, error) {
+func (r reader) confirmBehind(ctx context.Context, t task, hubLive client.Reader, cluster string) (*v1alpha1.HubBehind, error) {
 	app := &v1alpha1.AppService{}
 	if err := hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); apierrors.IsNotFound(err) {
 		return nil, nil
@@ -77,12 +78,16 @@ func (r reader) confirmBehind(ctx context.Context, t task, hubLive client.Reader
 	if app.UID != t.app.UID {
 		return nil, nil
 	}
-	app = withRevisionOf(app, t.entry)
-	found, err := r.fromMember(ctx, app)
+	entry, _, err := entries.Of(ctx, hubLive, app, cluster)
+	if err != nil || entry == nil {
+		return nil, err
+	}
+	app = withRevisionOf(app, entry)
+	found, err := r.fromMember(ctx, app, entry)
 	if err != nil {
 		return nil, err
 	}
-	return behindOf(app, found.all()), nil
+	return behindOf(app, entry, found.all()), nil
 }
 
 // withRevisionOf returns the AppService with a status that knows the revision of an entry. An entry in
@@ -97,12 +102,12 @@ func withRevisionOf(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) *v1
 }
 
 // behindOf describes those of the objects that are ahead of the hub; nil if there are none.
-func behindOf(app *v1alpha1.AppService, all []object.Existing) *v1alpha1.HubBehind {
+func behindOf(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, all []object.Existing) *v1alpha1.HubBehind {
 	ahead := map[string]lineage.Stamp{}
 	for _, existing := range all {
 		if existing.Newer {
 			ahead[object.KindOf(existing)] = lineage.Of(existing)
 		}
 	}
-	return lineage.Behind(app, ahead)
+	return lineage.Behind(app, entry, ahead)
 }

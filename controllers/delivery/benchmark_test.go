@@ -41,7 +41,7 @@ func BenchmarkReconcile_that_changes_nothing(b *testing.B) {
 	reconcile := func() error {
 		t := task{app: app, entry: app.Status.Cluster(mc.Name), member: mc, memory: r.memories.of(app)}
 		var err error
-		if t.objects, err = r.reader.fromCache(b.Context(), app); err != nil {
+		if t.objects, err = r.reader.fromCache(b.Context(), app, t.entry); err != nil {
 			return err
 		}
 		changed, err := r.apply(b.Context(), t)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 )
 
 // objects are the objects of one AppService on one member, with the facts about each.
@@ -49,6 +50,16 @@ func (o objects) isOwned(kind string) bool { return o.facts[kind] != nil && o.fa
 // owned returns the objects that belong to the AppService.
 func (o objects) owned() []object.Existing {
 	return slices.DeleteFunc(o.all(), func(e object.Existing) bool { return !e.IsOwned() })
+}
+
+// placement returns the highest number of a placement that the objects of the AppService were applied
+// for; 0 if they have none.
+func (o objects) placement() int64 {
+	var highest int64
+	for _, existing := range o.owned() {
+		highest = max(highest, lineage.Of(existing).Placement)
+	}
+	return highest
 }
 
 // blocker returns why the objects must not be changed for a spec, or nil.
@@ -89,33 +100,34 @@ type reader struct {
 	watches      *watches
 }
 
-// fromCache returns the objects of an AppService in the member's cache, without optional ones.
-func (r reader) fromCache(ctx context.Context, app *v1alpha1.AppService) (objects, error) {
-	return r.read(ctx, r.cached, app)
+// fromCache returns the objects of an AppService in the member's cache, without optional ones. The
+// entry of this member may be nil.
+func (r reader) fromCache(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
+	return r.read(ctx, r.cached, app, entry)
 }
 
 // fromMember returns the objects that the member itself has, with optional ones.
-func (r reader) fromMember(ctx context.Context, app *v1alpha1.AppService) (objects, error) {
-	return r.fromMemberWithout(ctx, app, false)
+func (r reader) fromMember(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
+	return r.fromMemberWithout(ctx, app, entry, false)
 }
 
 // fromMemberWithout returns the objects that the member itself has. If it is known that there are
 // no optional ones, it does not look for them unless there is a Deployment.
-func (r reader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppService, hasNoOptional bool) (objects, error) {
-	return r.fromMemberIf(ctx, app, func(found objects, k optionalKind) bool {
+func (r reader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, hasNoOptional bool) (objects, error) {
+	return r.fromMemberIf(ctx, app, entry, func(found objects, k optionalKind) bool {
 		return found.mayHave(k) && (!hasNoOptional || found.deployment != nil)
 	})
 }
 
 // allFromMember returns the objects that the member itself has. It also looks for optional objects that
 // the Deployment does not list, because the Deployment may belong to somebody else now.
-func (r reader) allFromMember(ctx context.Context, app *v1alpha1.AppService) (objects, error) {
-	return r.fromMemberIf(ctx, app, func(objects, optionalKind) bool { return true })
+func (r reader) allFromMember(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
+	return r.fromMemberIf(ctx, app, entry, func(objects, optionalKind) bool { return true })
 }
 
 // fromMemberIf returns the objects that the member itself has, with the optional ones of some kinds.
-func (r reader) fromMemberIf(ctx context.Context, app *v1alpha1.AppService, looksFor func(objects, optionalKind) bool) (objects, error) {
-	found, err := r.read(ctx, r.live, app)
+func (r reader) fromMemberIf(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, looksFor func(objects, optionalKind) bool) (objects, error) {
+	found, err := r.read(ctx, r.live, app, entry)
 	if err != nil {
 		return found, err
 	}
@@ -123,7 +135,7 @@ func (r reader) fromMemberIf(ctx context.Context, app *v1alpha1.AppService, look
 		if !looksFor(found, k) {
 			continue
 		}
-		existing, err := r.optional(ctx, r.live, app, k, found.lists(k))
+		existing, err := r.optional(ctx, r.live, app, entry, k, found.lists(k))
 		if err != nil {
 			return objects{}, err
 		}
@@ -134,19 +146,19 @@ func (r reader) fromMemberIf(ctx context.Context, app *v1alpha1.AppService, look
 	return found, nil
 }
 
-func (r reader) read(ctx context.Context, from client.Reader, app *v1alpha1.AppService) (objects, error) {
+func (r reader) read(ctx context.Context, from client.Reader, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
 	found := objects{facts: map[string]*object.Existing{}}
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	switch err := from.Get(ctx, client.ObjectKeyFromObject(app), deployment); {
 	case err == nil:
 		object.SanitizeQuantities(&deployment.Spec)
-		found.deployment, found.facts["Deployment"] = deployment, r.inspect(app, deployment)
+		found.deployment, found.facts["Deployment"] = deployment, r.inspect(app, entry, deployment)
 	case !apierrors.IsNotFound(err):
 		return objects{}, fmt.Errorf("read Deployment: %w", err)
 	}
 	switch err := from.Get(ctx, client.ObjectKeyFromObject(app), service); {
 	case err == nil:
-		found.service, found.facts["Service"] = service, r.inspect(app, service)
+		found.service, found.facts["Service"] = service, r.inspect(app, entry, service)
 	case !apierrors.IsNotFound(err):
 		return objects{}, fmt.Errorf("read Service: %w", err)
 	}
@@ -155,7 +167,7 @@ func (r reader) read(ctx context.Context, from client.Reader, app *v1alpha1.AppS
 
 // optional returns the optional object of a kind, or nil. If it must not be read, it was not
 // created either, unless the Deployment lists its kind.
-func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.AppService, k optionalKind, isListed bool) (*object.Existing, error) {
+func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, k optionalKind, isListed bool) (*object.Existing, error) {
 	found := k.empty()
 	err := from.Get(ctx, client.ObjectKeyFromObject(app), found)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !isListed {
@@ -165,21 +177,21 @@ func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.
 		return nil, fmt.Errorf("read %s: %w", k.kind, err)
 	}
 	object.SanitizeQuantities(found)
-	return r.inspect(app, found), nil
+	return r.inspect(app, entry, found), nil
 }
 
 // watched returns the optional object of a kind from the member's cache, or nil. Its watch begins
 // with the first call; the member itself is read until the cache is synced.
-func (r reader) watched(ctx context.Context, app *v1alpha1.AppService, k optionalKind) (*object.Existing, error) {
+func (r reader) watched(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, k optionalKind) (*object.Existing, error) {
 	from, err := r.watches.reader(ctx, k, r.cached, r.live)
 	if err != nil {
 		return nil, err
 	}
-	return r.optional(ctx, from, app, k, true)
+	return r.optional(ctx, from, app, entry, k, true)
 }
 
-func (r reader) inspect(app *v1alpha1.AppService, found client.Object) *object.Existing {
+func (r reader) inspect(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, found client.Object) *object.Existing {
 	object.SetKind(found)
-	existing := object.Inspect(r.hubID, app, found)
+	existing := object.Inspect(r.hubID, app, entry, found)
 	return &existing
 }

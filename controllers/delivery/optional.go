@@ -44,7 +44,7 @@ func (r reader) addOptional(ctx context.Context, t task, desired workload.Worklo
 		if k.desired(desired) == nil || t.objects.facts[k.kind] != nil {
 			continue
 		}
-		existing, err := r.watched(ctx, t.app, k)
+		existing, err := r.watched(ctx, t.app, t.entry, k)
 		if err != nil {
 			return err
 		}
@@ -80,7 +80,7 @@ func (r *reconciler) deleteOptional(ctx context.Context, t task, desired workloa
 // an autoscaler that is not gone at once.
 func (r *reconciler) deleteOptionalKind(ctx context.Context, t task, k optionalKind) (found bool, err error) {
 	read := func() (*object.Existing, error) {
-		return r.reader.optional(ctx, r.reader.live, t.app, k, t.objects.lists(k) || t.memory.created[k.kind])
+		return r.reader.optional(ctx, r.reader.live, t.app, t.entry, k, t.objects.lists(k) || t.memory.created[k.kind])
 	}
 	existing, err := read()
 	if err != nil {

@@ -124,7 +124,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	} else {
 		t.memory = r.memories.of(app)
 	}
-	t.objects, err = r.reader.fromCache(ctx, app)
+	t.objects, err = r.reader.fromCache(ctx, app, entry)
 	if t.memory != nil {
 		t.memory.copies.withObserved(t.objects.deployment)
 	}
@@ -196,7 +196,7 @@ var errStale = errors.New("the member's cache is behind")
 // does not show, because the object is unmanaged or has lost its label, or the cache is behind and
 // the watch brings the next try.
 func (r *reconciler) resolveConflict(ctx context.Context, t task) (changed bool, err error) {
-	t.objects, err = r.reader.fromMember(ctx, t.app)
+	t.objects, err = r.reader.fromMember(ctx, t.app, t.entry)
 	if err != nil {
 		return false, err
 	}

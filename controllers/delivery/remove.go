@@ -38,7 +38,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 		// The cache is behind.
 	}
 	var err error
-	if t.objects, err = r.reader.fromMemberWithout(ctx, t.app, removal.hasNoOptional); err != nil {
+	if t.objects, err = r.reader.fromMemberWithout(ctx, t.app, t.entry, removal.hasNoOptional); err != nil {
 		return r.handleError(ctx, t, err)
 	}
 	if blocker := removalBlocker(t); blocker != nil {
@@ -99,7 +99,7 @@ func (r *reconciler) releaseOwned(ctx context.Context, t *task) error {
 		}
 	}
 	var err error
-	if t.objects, err = r.reader.fromMember(ctx, t.app); err == nil && len(t.objects.owned()) > 0 {
+	if t.objects, err = r.reader.fromMember(ctx, t.app, t.entry); err == nil && len(t.objects.owned()) > 0 {
 		err = fmt.Errorf("another manager restores Fleetwright's labels and annotations on %s: stop it, so that the objects can be released", kindsOf(owned))
 	}
 	return err // the queue backs off

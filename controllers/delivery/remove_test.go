@@ -31,11 +31,7 @@ func (s *setup) confirmed(seen *observation.Observation) {
 	seen.GoneSince = s.entry().LastTransitionTime
 }
 
-func enteredAgo(age time.Duration) func(*v1alpha1.ClusterStatus) {
-	return func(entry *v1alpha1.ClusterStatus) {
-		entry.LastTransitionTime = metav1.NewTime(time.Now().Add(-age)).Rfc3339Copy()
-	}
-}
+func enteredNow(entry *v1alpha1.ClusterStatus) { entry.LastTransitionTime = metav1.Now().Rfc3339Copy() }
 
 // deleteApp adds the planner's finalizer to the AppService and deletes it.
 func (s *setup) deleteApp() {
@@ -56,7 +52,7 @@ func TestRemoving_entry_deletes_everything_and_confirms_that_entry(t *testing.T)
 			t.Parallel()
 			s := deliveredSetup(t)
 			given(s)
-			s.plan(withPhase(v1alpha1.ClusterRemoving), enteredAgo(time.Hour))
+			s.plan(withPhase(v1alpha1.ClusterRemoving), enteredNow)
 			s.expectReport(s.removing(s.confirmed))
 			s.expectWorkload("no Deployment; no Service")
 

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -115,7 +114,7 @@ func TestSlices_are_delivered(t *testing.T) {
 	s.expectReport(s.ready())
 	s.expectWorkload("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 
-	s.plan(withPhase(v1alpha1.ClusterRemoving), enteredAgo(time.Hour))
+	s.plan(withPhase(v1alpha1.ClusterRemoving), enteredNow)
 	s.expectReport(s.removing(s.confirmed))
 	s.expectWorkload("no Deployment; no Service")
 	s.restart()

@@ -15,6 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
@@ -86,7 +87,7 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 	if use == deletesObjects {
 		read = t.reader.allFromMember
 	}
-	found, err := read(ctx, abandoned)
+	found, err := read(ctx, abandoned, nil)
 	if err != nil {
 		return 0, err
 	}
@@ -98,6 +99,9 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 		return readTime, err
 	}}
 	for _, existing := range found.owned() {
+		if lineage.IsAfterTombstone(tombstone, lineage.Of(existing)) {
+			continue // the tombstone is from a backup
+		}
 		left++
 		if use == keepsObjects || existing.IsBeingDeleted() {
 			continue

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
@@ -14,9 +16,9 @@ import (
 // a digest, so that one annotation value always accepts the whole list.
 const maxList = 400
 
-// Behind returns a description of the objects that are ahead of the hub, which are given by kind.
-// It returns nil if there are none.
-func Behind(app *v1alpha1.AppService, ahead map[string]Stamp) *v1alpha1.HubBehind {
+// Behind returns a description of the objects that are ahead of the hub on the cluster of an entry,
+// which are given by kind. It returns nil if there are none.
+func Behind(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, ahead map[string]Stamp) *v1alpha1.HubBehind {
 	var behind *v1alpha1.HubBehind
 	var tokens []string
 	kinds := make([]string, 0, len(ahead))
@@ -26,22 +28,46 @@ func Behind(app *v1alpha1.AppService, ahead map[string]Stamp) *v1alpha1.HubBehin
 	slices.Sort(kinds)
 	for _, kind := range kinds {
 		stamp := ahead[kind]
-		tokens = append(tokens, tokenFor(app, stamp))
+		tokens = append(tokens, tokensFor(app, entry, stamp)...)
 		if behind != nil && behind.Generation >= stamp.Generation {
 			continue
 		}
-		behind = &v1alpha1.HubBehind{Kind: kind, Generation: stamp.Generation}
-		if stamp.UID == app.UID && isSpecPlanned(app, stamp) {
-			behind.Revision = stamp.Revision
-		}
-		if stamp.UID != app.UID {
-			behind.UID = stamp.UID[:min(len(stamp.UID), maxUID)]
-		}
+		behind = describe(app, entry, stamp)
+		behind.Kind = kind
 	}
 	if behind != nil {
 		behind.Accept = Join(tokens)
 	}
 	return behind
+}
+
+// describe returns a description of one stamp that is ahead.
+func describe(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, stamp Stamp) *v1alpha1.HubBehind {
+	behind := &v1alpha1.HubBehind{Generation: stamp.Generation}
+	switch {
+	case stamp.UID != app.UID:
+		behind.UID = stamp.UID[:min(len(stamp.UID), maxUID)]
+	case !isSpecPlanned(app, stamp):
+	case hasLaterRevision(app, stamp):
+		behind.Revision = stamp.Revision
+	case isAfterRemoval(app, entry, stamp) && stamp.Placement == 0:
+		behind.CreationTime = &metav1.Time{Time: stamp.ObjectCreated}
+	case isAfterRemoval(app, entry, stamp):
+		behind.Placement = stamp.Placement
+	}
+	return behind
+}
+
+// tokensFor returns the values with which a user accepts all that is ahead in a stamp.
+func tokensFor(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, stamp Stamp) []string {
+	if stamp.UID != app.UID || !isAfterRemoval(app, entry, stamp) {
+		return []string{tokenFor(app, stamp)}
+	}
+	tokens := []string{stamp.placementToken()}
+	if !IsPlanned(app, stamp) {
+		tokens = append(tokens, tokenFor(app, stamp))
+	}
+	return tokens
 }
 
 // IsAccepted reports whether a user has accepted every stamp that a cluster status lists as

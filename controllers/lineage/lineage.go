@@ -12,6 +12,9 @@
 // was created later than this one: the restore brought back an AppService that had been deleted. A
 // rebuilt hub creates its AppServices later than the AppServices that the objects on the members
 // name, so it takes these objects over.
+//
+// A stamp also has the number of a placement, see [IsAhead]: a removal is evidence only about the
+// objects of the placement that it ends.
 package lineage
 
 import (
@@ -48,6 +51,10 @@ type Stamp struct {
 	SpecHash string
 	// Revision is the revision of a Deployment, and 0 on other objects.
 	Revision int64
+	// Placement is the placement of the entry; 0 on objects of older versions.
+	Placement int64
+	// ObjectCreated is the creation time of the object itself.
+	ObjectCreated time.Time
 }
 
 // maxRevision is the highest revision that is read from a member.
@@ -56,7 +63,10 @@ const maxRevision = 1_000_000_000
 // Of returns the stamp of an object on a member. A malformed value counts as missing.
 func Of(object metav1.Object) Stamp {
 	annotations := object.GetAnnotations()
-	stamp := Stamp{UID: types.UID(annotations[v1alpha1.AnnotationUID]), SpecHash: annotations[v1alpha1.AnnotationSpecHash]}
+	stamp := Stamp{
+		UID: types.UID(annotations[v1alpha1.AnnotationUID]), SpecHash: annotations[v1alpha1.AnnotationSpecHash],
+		ObjectCreated: object.GetCreationTimestamp().Time,
+	}
 	if generation, err := strconv.ParseInt(annotations[v1alpha1.AnnotationGeneration], 10, 64); err == nil {
 		stamp.Generation = generation
 	}
@@ -66,13 +76,16 @@ func Of(object metav1.Object) Stamp {
 	if number, err := strconv.ParseInt(annotations[v1alpha1.AnnotationRevision], 10, 64); err == nil && number <= maxRevision {
 		stamp.Revision = number
 	}
+	if number, err := strconv.ParseInt(annotations[v1alpha1.AnnotationPlacement], 10, 64); err == nil && number > 0 && number <= maxRevision {
+		stamp.Placement = number
+	}
 	return stamp
 }
 
-// For returns the stamp of the objects that are applied for an AppService now. It has a spec hash
-// only if the status accounts for the spec.
-func For(app *v1alpha1.AppService) Stamp {
-	stamp := Stamp{UID: app.UID, Created: app.CreationTimestamp.Time, Generation: app.Generation}
+// For returns the stamp of the objects that are applied for an entry of an AppService now. It has a
+// spec hash only if the status accounts for the spec.
+func For(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) Stamp {
+	stamp := Stamp{UID: app.UID, Created: app.CreationTimestamp.Time, Generation: app.Generation, Placement: entry.Placement}
 	if len(app.Status.PlannedSpecs) > 0 && app.Status.PlannedSpecs[0].Generation == app.Generation {
 		stamp.SpecHash = app.Status.PlannedSpecs[0].Hash
 	}
@@ -87,6 +100,9 @@ func (s Stamp) Annotations() map[string]string {
 	}
 	if !s.Created.IsZero() {
 		annotations[v1alpha1.AnnotationCreated] = s.Created.UTC().Format(time.RFC3339)
+	}
+	if s.Placement != 0 {
+		annotations[v1alpha1.AnnotationPlacement] = strconv.FormatInt(s.Placement, 10)
 	}
 	return annotations
 }
@@ -108,12 +124,14 @@ func (s Stamp) Token() string {
 }
 
 // IsAhead reports whether the hub cannot account for the stamp and no user has accepted it. The
-// stamp must be from an object of this hub with the namespace and name of the AppService.
-func IsAhead(app *v1alpha1.AppService, s Stamp) bool {
+// stamp must be from an object of this hub with the namespace and name of the AppService, on the
+// cluster of the entry. The entry may be nil.
+func IsAhead(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, s Stamp) bool {
 	if s.UID != app.UID {
 		return s.Created.After(app.CreationTimestamp.Time) && !accepts(app, s.Token())
 	}
-	return !IsPlanned(app, s) && !accepts(app, tokenFor(app, s))
+	return !IsPlanned(app, s) && !accepts(app, tokenFor(app, s)) ||
+		isAfterRemoval(app, entry, s) && !accepts(app, s.placementToken())
 }
 
 // IsPlanned reports whether the hub accounts for a stamp of the same AppService: for its spec and for

@@ -84,12 +84,12 @@ func TestIsAhead(t *testing.T) {
 			if test.stamp.UID == "" {
 				test.stamp.UID = "uid-1"
 			}
-			if got := lineage.IsAhead(test.app, test.stamp); got != test.want {
+			if got := lineage.IsAhead(test.app, nil, test.stamp); got != test.want {
 				t.Errorf("got %v, want %v", got, test.want)
 			}
 			accepted := test.app.DeepCopy()
 			accepted.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: "1-00000000, " + test.stamp.Token()}
-			if lineage.IsAhead(accepted, test.stamp) {
+			if lineage.IsAhead(accepted, nil, test.stamp) {
 				t.Error("an accepted stamp is still ahead")
 			}
 			for _, other := range []lineage.Stamp{
@@ -98,7 +98,7 @@ func TestIsAhead(t *testing.T) {
 				{UID: test.stamp.UID + "0", Generation: test.stamp.Generation, SpecHash: test.stamp.SpecHash},
 			} {
 				accepted.Annotations[v1alpha1.AnnotationAcceptHub] = other.Token()
-				if got := lineage.IsAhead(accepted, test.stamp); got != test.want {
+				if got := lineage.IsAhead(accepted, nil, test.stamp); got != test.want {
 					t.Errorf("%+v is accepted: got %v, want %v", other, got, test.want)
 				}
 			}
@@ -110,16 +110,17 @@ func TestStamp_is_read_as_it_was_written(t *testing.T) {
 	app := planned(5, plannedSpec(5, "e"))
 	object := &corev1.Service{}
 	object.Annotations = map[string]string{v1alpha1.AnnotationUID: "uid-1"}
-	maps.Copy(object.Annotations, lineage.For(app).Annotations())
-	want := lineage.Stamp{UID: "uid-1", Created: created.Time, Generation: 5, SpecHash: "e"}
+	maps.Copy(object.Annotations, lineage.For(app, &v1alpha1.ClusterStatus{Placement: 7}).Annotations())
+	want := lineage.Stamp{UID: "uid-1", Created: created.Time, Generation: 5, SpecHash: "e", Placement: 7}
 	if diff := cmp.Diff(want, lineage.Of(object)); diff != "" {
 		t.Errorf("stamp (-want +got):\n%s", diff)
 	}
+	object.Annotations[v1alpha1.AnnotationPlacement] = "1000000001" // no hub has placed anything that often
 	object.Annotations[v1alpha1.AnnotationGeneration], object.Annotations[v1alpha1.AnnotationCreated] = "five", "yesterday"
 	if diff := cmp.Diff(lineage.Stamp{UID: "uid-1", SpecHash: "e"}, lineage.Of(object)); diff != "" {
 		t.Errorf("malformed stamp (-want +got):\n%s", diff)
 	}
-	if got := lineage.For(planned(6, plannedSpec(5, "e"))).SpecHash; got != "" {
+	if got := lineage.For(planned(6, plannedSpec(5, "e")), &v1alpha1.ClusterStatus{}).SpecHash; got != "" {
 		t.Errorf("the stamp has spec hash %q before the status has it", got)
 	}
 }
@@ -186,13 +187,13 @@ func TestIsAhead_of_a_revision(t *testing.T) {
 		"the status was lost":                            {withConfiguration(v1alpha1.RolloutStatus{}), false},
 		"without configuration":                          {without, false},
 	} {
-		if got := lineage.IsAhead(c.app, stamp); got != c.want {
+		if got := lineage.IsAhead(c.app, nil, stamp); got != c.want {
 			t.Errorf("%s: ahead %t, want %t", name, got, c.want)
 		}
 	}
 
 	app := withConfiguration(v1alpha1.RolloutStatus{Revision: 7})
-	behind := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": stamp})
+	behind := lineage.Behind(app, nil, map[string]lineage.Stamp{"Deployment": stamp})
 	if diff := cmp.Diff(&v1alpha1.HubBehind{Kind: "Deployment", Generation: 5, Revision: 8, Accept: behind.Accept}, behind); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
@@ -200,14 +201,14 @@ func TestIsAhead_of_a_revision(t *testing.T) {
 		t.Error("accepting the generation accepts each later revision of it")
 	}
 	app.Annotations = map[string]string{v1alpha1.AnnotationAcceptHub: behind.Accept}
-	if lineage.IsAhead(app, stamp) || !lineage.IsAccepted(app, behind) {
+	if lineage.IsAhead(app, nil, stamp) || !lineage.IsAccepted(app, behind) {
 		t.Error("the revision is not accepted")
 	}
 	if lineage.IsPlanned(app, stamp) {
 		t.Error("the stamp is not replaced after it was accepted")
 	}
 	stamp.Revision = 9
-	if !lineage.IsAhead(app, stamp) {
+	if !lineage.IsAhead(app, nil, stamp) {
 		t.Error("a later revision is accepted too")
 	}
 }
@@ -216,7 +217,7 @@ func TestBehind_names_the_newest_and_accepts_all(t *testing.T) {
 	app := planned(4, plannedSpec(4, "d"))
 	deployment := lineage.Stamp{UID: "uid-1", Generation: 6, SpecHash: "f"}
 	service := lineage.Stamp{UID: "uid-1", Generation: 5, SpecHash: "e"}
-	got := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": deployment, "Service": service})
+	got := lineage.Behind(app, nil, map[string]lineage.Stamp{"Deployment": deployment, "Service": service})
 	want := &v1alpha1.HubBehind{Kind: "Deployment", Generation: 6, Accept: service.Token() + "," + deployment.Token()}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -229,10 +230,10 @@ func TestBehind_names_the_newest_and_accepts_all(t *testing.T) {
 			t.Errorf("%q accepts it: %v, want %v", value, accepted, want)
 		}
 	}
-	if got := lineage.Behind(app, nil); got != nil {
+	if got := lineage.Behind(app, nil, nil); got != nil {
 		t.Errorf("no objects: %+v", got)
 	}
-	recreated := lineage.Behind(app, map[string]lineage.Stamp{"Deployment": {UID: "uid-2", Generation: 1}})
+	recreated := lineage.Behind(app, nil, map[string]lineage.Stamp{"Deployment": {UID: "uid-2", Generation: 1}})
 	if recreated.UID != "uid-2" {
 		t.Errorf("another AppService: %+v", recreated)
 	}
@@ -269,15 +270,15 @@ func TestAcceptValue_is_short_and_accepts_all(t *testing.T) {
 	app.Status.Clusters = nil // the entries no longer list the stamps that were ahead
 	app.Status.AcceptedStamps = lineage.AcceptedStamps(app)
 	for _, stamp := range stamps {
-		if lineage.IsAhead(app, stamp) {
+		if lineage.IsAhead(app, nil, stamp) {
 			t.Errorf("%s is not accepted", stamp.Token())
 		}
 	}
-	if !lineage.IsAhead(app, lineage.Stamp{UID: "uid-1", Generation: 6, SpecHash: "y"}) {
+	if !lineage.IsAhead(app, nil, lineage.Stamp{UID: "uid-1", Generation: 6, SpecHash: "y"}) {
 		t.Error("another stamp is accepted")
 	}
 	app.Annotations[v1alpha1.AnnotationAcceptHub] = lineage.AcceptValue(tokens[1:])
-	if !lineage.IsAhead(app, stamps[1]) || lineage.AcceptedStamps(app) != nil {
+	if !lineage.IsAhead(app, nil, stamps[1]) || lineage.AcceptedStamps(app) != nil {
 		t.Error("the digest of other stamps accepts these")
 	}
 }

@@ -2,6 +2,7 @@ package lineage
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -16,6 +17,12 @@ func WhatIsAhead(behind *v1alpha1.HubBehind) string {
 	what := fmt.Sprintf("%s was applied for generation %d, which this hub has never planned", behind.Kind, behind.Generation)
 	if behind.Revision != 0 {
 		what = fmt.Sprintf("%s was applied for revision %d, which this hub does not know", behind.Kind, behind.Revision)
+	}
+	if behind.Placement != 0 {
+		what = fmt.Sprintf("%s was applied for placement %d, which is later than the one that this removal ends", behind.Kind, behind.Placement)
+	}
+	if behind.CreationTime != nil {
+		what = fmt.Sprintf("%s was created at %s, after this removal had started", behind.Kind, behind.CreationTime.UTC().Format(time.RFC3339))
 	}
 	if behind.UID != "" {
 		what = fmt.Sprintf("%s was applied for an AppService of this name with UID %q, which was created later than the hub's", behind.Kind, behind.UID)

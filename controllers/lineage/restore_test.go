@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -284,4 +285,88 @@ func TestLost_status_after_an_edit_of_the_placement_is_not_HubBehind(t *testing.
 			f.waitForReady("east", "west")
 		})
 	}
+}
+
+// withoutPlacement removes the number of the placement from the workload of a member, as if an older
+// version had created it.
+func (f *fleet) withoutPlacement(name string) {
+	f.Helper()
+	deployment := f.deployment(name)
+	delete(deployment.Annotations, v1alpha1.AnnotationPlacement)
+	f.must(members[name].Update(f.Context(), deployment))
+}
+
+// The removal is older than the second placement of the workload on that member. No edit separates
+// them, so the specs and the generations are the same.
+func TestRestored_removal_does_not_delete_a_workload_that_was_placed_again(t *testing.T) {
+	tests := map[string]struct {
+		isWithdrawn bool
+		change      func(*fleet)
+	}{
+		"after it was removed":                      {},
+		"after its removal was withdrawn":           {isWithdrawn: true},
+		"by an older version, after it was removed": {change: func(f *fleet) { f.withoutPlacement("west") }},
+	}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newFleet(t, withImage("web:1", 2), placeOnBlue)
+			f.setColor("east", "blue")
+			f.setColor("west", "blue")
+			f.waitForReady("east", "west")
+			f.disconnect("west")
+			f.setColor("west", "red")
+			f.waitForEntries(map[string]string{"east": "Ready", "west": "Removing ClusterUnreachable"})
+			old := f.backup()
+
+			if test.isWithdrawn {
+				f.setColor("west", "blue")
+				f.waitForEntries(map[string]string{"east": "Ready", "west": "Unknown ClusterUnreachable"})
+				f.reconnect("west")
+			} else {
+				f.waitForNextSecond(f.app.Status.Cluster("west").LastTransitionTime)
+				f.reconnect("west")
+				f.waitForRemoval("west")
+				f.setColor("west", "blue")
+			}
+			f.waitForReady("east", "west")
+			if test.change != nil {
+				test.change(f)
+			}
+			_, was := f.workload("west")
+
+			f.restore(old)
+			f.setReady("west", metav1.ConditionTrue)
+			f.start()
+			f.waitForEntries(map[string]string{"east": "Ready", "west": "Removing HubBehind"})
+			if runs, uid := f.workload("west"); runs != "2 × web:1" || uid != was {
+				t.Errorf("west runs %s", runs)
+			}
+			f.acceptHub()
+			f.waitForRemoval("west")
+			f.waitForEntries(map[string]string{"east": "Ready"})
+		})
+	}
+}
+
+// waitForNextSecond waits until a second after a time, because times of objects have whole seconds.
+func (f *fleet) waitForNextSecond(after metav1.Time) {
+	f.Helper()
+	f.eventually("another second", func() error {
+		if now := time.Now().Truncate(time.Second); !now.After(after.Time) {
+			return fmt.Errorf("it is %s", now)
+		}
+		return nil
+	})
+}
+
+// waitForRemoval waits until a member runs nothing.
+func (f *fleet) waitForRemoval(name string) {
+	f.Helper()
+	f.eventually("the workload on "+name+" to be removed", func() error {
+		f.collectGarbage(name)
+		if got, _ := f.workload(name); got != "nothing" {
+			return fmt.Errorf("it runs %s", got)
+		}
+		return nil
+	})
 }

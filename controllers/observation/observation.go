@@ -47,6 +47,9 @@ type Observation struct {
 	// GoneSince is set if no object is left on the member. It is the LastTransitionTime of the
 	// Removing entry that the observation answers.
 	GoneSince metav1.Time
+	// Placement is the highest number of a placement that the objects were applied for; 0 if they
+	// have none.
+	Placement int64
 	// HubBehind is set if objects on the member are ahead of the hub.
 	HubBehind *v1alpha1.HubBehind
 	// Found is set if objects of the AppService were found on a member without an entry for it.

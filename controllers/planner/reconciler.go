@@ -253,13 +253,14 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 }
 
 // withLimits returns the current status with those parts of the next one that limit later plans and
-// delivery: counted removals, planned specs, accepted stamps, that the hub is behind a cluster, the
+// delivery: counted removals and placements, planned specs, accepted stamps, that the hub is behind a cluster, the
 // revision, and the snapshots of the configuration.
 func withLimits(current, next v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
 	wasPaused := current.Rollout.Paused
 	current.Rollout, current.Configuration, current.ConfigurationSerial = next.Rollout, next.Configuration, next.ConfigurationSerial
 	current.Rollout.Paused = wasPaused || next.Rollout.Paused // until the clocks that start again are written
 	current.Removals, current.PlannedSpecs, current.AcceptedStamps = next.Removals, next.PlannedSpecs, next.AcceptedStamps
+	current.Placement.Count = next.Placement.Count
 	current.Summary.HubBehind = max(current.Summary.HubBehind, next.Summary.HubBehind)
 	return current
 }

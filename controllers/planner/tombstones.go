@@ -15,8 +15,8 @@ import (
 // addTombstones adds a tombstone of the AppService to MemberClusters, before its entries are
 // removed.
 func (r *Reconciler) addTombstones(ctx context.Context, in *rollout.Input, clusters []string) error {
-	tombstone := v1alpha1.AbandonedAppService{Namespace: in.App.Namespace, Name: in.App.Name, UID: in.App.UID}
 	for _, name := range clusters {
+		tombstone := in.TombstoneOf(name)
 		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
 			return append(tombstones, tombstone)
 		})

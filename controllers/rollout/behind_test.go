@@ -51,7 +51,7 @@ func TestHubBehind_on_one_cluster_stops_all_clusters(t *testing.T) {
 				Observed("a", Observation("", observesAhead)), Observed("b", rollsOut)),
 			want: []v1alpha1.ClusterStatus{
 				Entry("a", "", isHubBehind, Since(Now)), Entry("b", "", blockedElsewhere, Since(Now)),
-				Entry("c", "", blockedElsewhere, NeverObserved, Surging, Since(Now)),
+				Entry("c", "", blockedElsewhere, NeverObserved, Surging, Since(Now), Placed(1)),
 			},
 		},
 		"other clusters that are Ready stay Ready": {

@@ -36,9 +36,9 @@ func find(plans []entryPlan, name string) *entryPlan {
 	return &plans[i]
 }
 
-// planEntry returns the entry plan of one cluster, or nil if its entry ends. mostLeaving returns
-// the result of mostReplicasLeaving.
-func (in Input) planEntry(name string, mostLeaving func() int32) *entryPlan {
+// planEntry returns the entry plan of one cluster, or nil if its entry ends. mostLeaving and
+// highestPlacement return the results of mostReplicasLeaving and highestPlacement.
+func (in Input) planEntry(name string, mostLeaving func() int32, highestPlacement func() int64) *entryPlan {
 	e := entryPlan{entry: v1alpha1.ClusterStatus{Name: name}, previous: in.App.Status.Cluster(name), seen: in.ObservationOf(name), member: in.Members[name]}
 	if e.previous != nil {
 		e.entry = *e.previous
@@ -54,6 +54,7 @@ func (in Input) planEntry(name string, mostLeaving func() int32) *entryPlan {
 		entry = in.removingEntry(e.entry, e.previous, e.seen, e.member)
 	default:
 		e.isLeaving = in.PlanError == nil && !decision.Chosen()
+		e.entry.Placement = in.placementNumber(&e, decision, highestPlacement)
 		e.entry.Transition = in.departure(&e, decision)
 		e.entry.Surging = e.entry.Surging || !e.isLeaving && e.isFirstAssignment()
 		if in.PlanError == nil && decision.Chosen() && !in.IsSuspended() {

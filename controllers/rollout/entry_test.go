@@ -34,16 +34,16 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 				Chosen("west"), Chosen("south"), Chosen("north"), Chosen("east")),
 			want: []v1alpha1.ClusterStatus{
 				Entry("east", v1alpha1.ClusterReady),
-				Entry("north", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now)),
+				Entry("north", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now), Placed(1)),
 				Entry("south", v1alpha1.ClusterReady),
-				Entry("west", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now)),
+				Entry("west", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now), Placed(1)),
 			},
 		},
 
 		// Pending.
 		"a cluster is Pending when it is new in the plan": {
 			in:   NewInput(Chosen("east")),
-			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now)),
+			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now), Placed(1)),
 		},
 		"a cluster stays Pending until it is observed": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved))),
@@ -51,11 +51,11 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 		},
 		"an observation of another AppService of the same name is ignored": {
 			in:   NewInput(Chosen("east"), Observed("east", Observation(v1alpha1.ClusterReady, OfAnotherUID))),
-			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now)),
+			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now), Placed(1)),
 		},
 		"the zero observation is ignored": {
 			in:   NewInput(Chosen("east"), Observed("east", observation.Observation{})),
-			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now)),
+			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved, Surging, Since(Now), Placed(1)),
 		},
 
 		// Progressing, Ready and Failed.
@@ -195,7 +195,7 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 		"a new cluster that cannot be observed is Unknown": {
 			in: NewInput(Chosen("east"), Unreachable("east")),
 			want: onlyEast(v1alpha1.ClusterUnknown,
-				WithReason(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; the workload has not been observed yet"), NeverObserved, LastKnown(v1alpha1.ClusterPending), Surging, Since(Now)),
+				WithReason(v1alpha1.ReasonClusterUnreachable, "MemberCluster east is not Ready; the workload has not been observed yet"), NeverObserved, LastKnown(v1alpha1.ClusterPending), Surging, Since(Now), Placed(1)),
 		},
 		"a cluster stays Unknown until it is observed again": {
 			in: NewInput(Chosen("east"),
@@ -322,12 +322,12 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 		},
 		"a cluster that is chosen again is Pending": {
 			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, "")))),
-			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), Surging, Since(Now)),
+			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), Surging, Since(Now), Placed(1)),
 		},
 		"a cluster that is chosen again is Progressing after an observation of its removal": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRemoving, ""))),
 				Observed("east", Observation(v1alpha1.ClusterRemoving, GoneSince(AnHourAgo)))),
-			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithPods(0, 0), Surging, Since(Now)),
+			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithPods(0, 0), Surging, Since(Now), Placed(1)),
 		},
 
 		// Without a plan.

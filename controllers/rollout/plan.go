@@ -22,6 +22,8 @@ type Decision struct {
 	PlannedSpecs []v1alpha1.PlannedSpec
 	// PlacementHash is the hash of the spec.placement that chose the clusters.
 	PlacementHash string
+	// PlacementCount is the highest number of a placement.
+	PlacementCount int64
 	// AcceptedStamps are the stamps that are accepted by a digest.
 	AcceptedStamps []string
 	// Rollout is the next status of the rollout.
@@ -82,6 +84,7 @@ func Plan(in Input) Decision {
 		Removals:          removals,
 		PlannedSpecs:      lineage.Planned(in.App),
 		PlacementHash:     in.placementHash(),
+		PlacementCount:    highestPlacementOf(in.App.Status.Placement.Count, entries),
 		AcceptedStamps:    in.App.Status.AcceptedStamps,
 		Notes:             append(notes, removalNotes...),
 		AwaitsAnswers:     slices.ContainsFunc(plans, awaitsAnswer),
@@ -114,10 +117,11 @@ func (in Input) placementHash() string {
 // planEntries returns an entry plan for each cluster that is chosen or has an entry, except for
 // entries that end.
 func (in Input) planEntries() []entryPlan {
-	names, mostLeaving := in.clusterNames(), sync.OnceValue(in.mostReplicasLeaving)
+	names := in.clusterNames()
+	mostLeaving, highestPlacement := sync.OnceValue(in.mostReplicasLeaving), sync.OnceValue(in.highestPlacement)
 	plans := make([]entryPlan, 0, len(names))
 	for _, name := range names {
-		if e := in.planEntry(name, mostLeaving); e != nil {
+		if e := in.planEntry(name, mostLeaving, highestPlacement); e != nil {
 			plans = append(plans, *e)
 		}
 	}

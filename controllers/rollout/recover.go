@@ -33,7 +33,7 @@ func (in Input) Recover() Input {
 			in.IsDeleting() && HasTombstone(member, in.App.UID) || in.IsOrphaning() && in.IsAbandoned(name) {
 			continue
 		}
-		found = append(found, v1alpha1.ClusterStatus{Name: name, Phase: v1alpha1.ClusterPending, Revision: seen.Revision, Replicas: seen.Planned})
+		found = append(found, v1alpha1.ClusterStatus{Name: name, Phase: v1alpha1.ClusterPending, Revision: seen.Revision, Replicas: seen.Planned, Placement: seen.Placement})
 	}
 	if in.IsStatusLost() {
 		found = in.removeEverywhere()

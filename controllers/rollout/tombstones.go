@@ -52,6 +52,16 @@ func (in Input) isRemovalAbandoned(previous *v1alpha1.ClusterStatus, member *v1a
 	return previous.Phase == v1alpha1.ClusterRemoving && in.IsAbandoned(previous.Name) && (in.IsOrphaning() || HasTombstone(member, in.App.UID))
 }
 
+// TombstoneOf returns the tombstone of the AppService for a cluster. Unless the AppService is being
+// deleted, it ends one placement.
+func (in Input) TombstoneOf(cluster string) v1alpha1.AbandonedAppService {
+	tombstone := v1alpha1.AbandonedAppService{Namespace: in.App.Namespace, Name: in.App.Name, UID: in.App.UID}
+	if entry := in.App.Status.Cluster(cluster); entry != nil && !in.IsDeleting() {
+		tombstone.Placement = &entry.Placement
+	}
+	return tombstone
+}
+
 // HasTombstone reports whether a MemberCluster has a tombstone of an AppService.
 func HasTombstone(member *v1alpha1.MemberCluster, app types.UID) bool {
 	return slices.ContainsFunc(member.Status.Abandoned, func(a v1alpha1.AbandonedAppService) bool { return a.UID == app })

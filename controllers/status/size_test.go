@@ -30,9 +30,9 @@ func TestCompute_for_a_thousand_clusters_is_small(t *testing.T) {
 		in    rollout.Input
 		limit int // maximum size of the whole status, in bytes
 	}{
-		"Ready":   {readyFleet(clusters, atRevision(12)), 170_000},
+		"Ready":   {readyFleet(clusters, atRevision(12)), 190_000},
 		"Unknown": {readyFleet(clusters, allUnreachable), 350_000},
-		"Pending": {readyFleet(clusters, Restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 200_000},
+		"Pending": {readyFleet(clusters, Restarted, func(in *rollout.Input) { in.App.Status.Clusters = nil }), 220_000},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

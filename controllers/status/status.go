@@ -51,13 +51,13 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 	}
 }
 
-// placement returns why clusters are not in the plan, and the hash of the placement from which the
-// plan was made. An AppService that is being deleted has no plan.
+// placement returns why clusters are not in the plan, the hash of the placement from which the plan
+// was made, and the number of placements. An AppService that is being deleted has no plan.
 func (in report) placement() v1alpha1.PlacementStatus {
 	if in.IsDeleting() {
-		return v1alpha1.PlacementStatus{}
+		return v1alpha1.PlacementStatus{Count: in.PlacementCount}
 	}
-	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash}
+	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash, Count: in.PlacementCount}
 }
 
 // summarize counts the cluster statuses. The ready replicas of a cluster are current only while its

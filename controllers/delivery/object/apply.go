@@ -43,7 +43,7 @@ func (m *Member) dryRun(ctx context.Context, desired *unstructured.Unstructured)
 func stamp(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstructured {
 	stamped := workload.Stamp(desired, facts.App.Generation)
 	annotations := stamped.GetAnnotations()
-	maps.Copy(annotations, lineage.For(facts.App).Annotations())
+	maps.Copy(annotations, lineage.For(facts.App, facts.Entry).Annotations())
 	if desired.GetKind() == "Deployment" {
 		annotations[v1alpha1.AnnotationRevision] = strconv.FormatInt(facts.Entry.Revision, 10)
 		// An empty record replaces one that another manager has written, which would stay otherwise.
@@ -81,10 +81,10 @@ func (m *Member) writeRecord(ctx context.Context, facts Facts, found difference)
 	return stamped.GetGeneration(), nil
 }
 
-// needsStamp reports whether an object has a stamp that the hub cannot account for. Such a stamp
-// has been accepted, or the object would be blocked. It is replaced, so that it need not be
-// accepted forever.
-func needsStamp(app *v1alpha1.AppService, existing client.Object) bool {
+// needsStamp reports whether an object has a stamp that must be replaced although nothing else
+// differs. Either the hub cannot account for the stamp: it has been accepted, or the object would be
+// blocked, and need not be accepted forever. Or a removal was withdrawn.
+func needsStamp(facts Facts, existing client.Object) bool {
 	found := lineage.Of(existing)
-	return found.UID == app.UID && !lineage.IsPlanned(app, found)
+	return found.UID == facts.App.UID && (!lineage.IsPlanned(facts.App, found) || lineage.IsRemovalWithdrawn(facts.Entry, found))
 }

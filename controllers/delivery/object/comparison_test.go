@@ -57,7 +57,7 @@ func (c *compared) render(kind string) {
 // expect ensures the object, and remembers the comparison as delivery does.
 func (c *compared) expect(want Action) {
 	c.Helper()
-	existing := Inspect("hub-1", c.facts.App, c.existing)
+	existing := Inspect("hub-1", c.facts.App, c.facts.Entry, c.existing)
 	existing.Newer = false
 	c.facts.Existing = &existing
 	result, err := c.member.Ensure(c.Context(), c.facts, c.desired)

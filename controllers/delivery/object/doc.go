@@ -21,7 +21,7 @@
 //
 //	object.SetKind(cached)            // a typed object has none after reading
 //	object.SanitizeQuantities(cached) // a member may report values that are expensive to compare
-//	existing := object.Inspect(id, app, cached)
+//	existing := object.Inspect(id, app, entry, cached)
 //	result, err := member.Ensure(ctx, object.Facts{
 //		App: app, Entry: entry, Existing: &existing, Deployment: deployment,
 //		HasRolledOut: hasRolledOut, Verify: verify, BeforeAdopt: beforeAdopt, OnRestart: onRestart,

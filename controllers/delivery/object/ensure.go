@@ -141,14 +141,14 @@ func (m *Member) Ensure(ctx context.Context, facts Facts, desired *unstructured.
 		return blocked(facts.Existing.Blocker(facts.App.Spec.ConflictPolicy))
 	}
 	comparison := comparisonOf(facts, desired)
-	if comparison.isRepeated(facts.Complete) && !needsStamp(facts.App, facts.Existing.Object) && !needsRecord(facts) {
+	if comparison.isRepeated(facts.Complete) && !needsStamp(facts, facts.Existing.Object) && !needsRecord(facts) {
 		return Result{Action: Unchanged, Object: facts.Existing.Object, Complete: comparison}, nil
 	}
 	found, err := m.compare(ctx, facts, desired)
 	if err != nil {
 		return Result{}, err
 	}
-	if found.missing.Empty() && !needsStamp(facts.App, facts.Existing.Object) {
+	if found.missing.Empty() && !needsStamp(facts, facts.Existing.Object) {
 		result := Result{Action: Unchanged, Object: facts.Existing.Object}
 		if needsRecord(facts) {
 			var err error
@@ -192,10 +192,10 @@ func (m *Member) update(ctx context.Context, facts Facts, found difference) (Res
 		switch {
 		case err != nil:
 			return Result{}, err
-		case current == nil || currentMissing.Empty() && !needsStamp(facts.App, current):
+		case current == nil || currentMissing.Empty() && !needsStamp(facts, current):
 			return m.handleStaleCache(ctx, facts, current, desired)
 		}
-		existing, missing = Inspect(m.HubID, facts.App, current), currentMissing
+		existing, missing = Inspect(m.HubID, facts.App, facts.Entry, current), currentMissing
 		drifted = drifted || isDrift(existing, desired)
 		if blocker := existing.Blocker(facts.App.Spec.ConflictPolicy); blocker != nil {
 			return blocked(blocker)

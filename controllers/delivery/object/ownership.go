@@ -45,11 +45,11 @@ type Existing struct {
 }
 
 // Inspect returns an object of a member with the facts about it, for an AppService of that
-// namespace and name.
-func Inspect(hubID string, app *v1alpha1.AppService, object client.Object) Existing {
+// namespace and name, and its entry for the member, which may be nil.
+func Inspect(hubID string, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, object client.Object) Existing {
 	owner, by := ownerOf(hubID, app, object)
 	existing := Existing{Object: object, Owner: owner, OwnedBy: by}
-	existing.Newer = existing.IsManagedByThisHub() && lineage.IsAhead(app, lineage.Of(object))
+	existing.Newer = existing.IsManagedByThisHub() && lineage.IsAhead(app, entry, lineage.Of(object))
 	return existing
 }
 

@@ -92,7 +92,7 @@ func (m *Member) correct(ctx context.Context, facts Facts, existing Existing, de
 	switch {
 	case !changed.Empty():
 		return m.correctDrift(ctx, facts, existing, desired, changed)
-	case needsStamp(facts.App, existing.Object):
+	case needsStamp(facts, existing.Object):
 		return m.applyTo(ctx, existing.Object, desired, Updated)
 	}
 	return m.recheckPruned(ctx, facts, existing, desired, discarded)

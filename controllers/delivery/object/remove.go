@@ -48,7 +48,8 @@ func (m *Member) Release(ctx context.Context, object client.Object) error {
 	}
 	for _, annotation := range []string{
 		v1alpha1.AnnotationHub, v1alpha1.AnnotationUID, v1alpha1.AnnotationGeneration, v1alpha1.AnnotationSpecHash,
-		v1alpha1.AnnotationCreated, v1alpha1.AnnotationHash, v1alpha1.AnnotationRevision, v1alpha1.AnnotationOwnedKinds, v1alpha1.AnnotationCopies,
+		v1alpha1.AnnotationCreated, v1alpha1.AnnotationHash, v1alpha1.AnnotationRevision, v1alpha1.AnnotationPlacement,
+		v1alpha1.AnnotationOwnedKinds, v1alpha1.AnnotationCopies,
 	} {
 		delete(annotations, annotation)
 	}

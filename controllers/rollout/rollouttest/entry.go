@@ -53,6 +53,11 @@ func DesiredRevision(number int64) func(*v1alpha1.ClusterStatus) {
 	return func(entry *v1alpha1.ClusterStatus) { entry.Revision = number }
 }
 
+// Placed sets the number of the placement.
+func Placed(number int64) func(*v1alpha1.ClusterStatus) {
+	return func(entry *v1alpha1.ClusterStatus) { entry.Placement = number }
+}
+
 // WithBounds sets the bounds of an autoscaler.
 func WithBounds(least, most int32) func(*v1alpha1.ClusterStatus) {
 	return func(entry *v1alpha1.ClusterStatus) { entry.MinReplicas, entry.MaxReplicas = least, most }

@@ -35,6 +35,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: namespace
       type:
         scalar: string
+    - name: placement
+      type:
+        scalar: numeric
     - name: uid
       type:
         namedType: io.k8s.apimachinery.pkg.types.UID
@@ -472,6 +475,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.ClusterPhase
+    - name: placement
+      type:
+        scalar: numeric
     - name: readyReplicas
       type:
         scalar: numeric
@@ -692,12 +698,18 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: accept
       type:
         scalar: string
+    - name: creationTime
+      type:
+        namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
     - name: generation
       type:
         scalar: numeric
     - name: kind
       type:
         scalar: string
+    - name: placement
+      type:
+        scalar: numeric
     - name: revision
       type:
         scalar: numeric
@@ -972,6 +984,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.PlacementStatus
   map:
     fields:
+    - name: count
+      type:
+        scalar: numeric
     - name: excluded
       type:
         list:

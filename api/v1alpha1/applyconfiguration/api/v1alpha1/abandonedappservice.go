@@ -21,6 +21,10 @@ type AbandonedAppServiceApplyConfiguration struct {
 	Name *string `json:"name,omitempty"`
 	// UID of the AppService. Objects of another AppService with the same name are not deleted.
 	UID *types.UID `json:"uid,omitempty"`
+	// Placement is the number of the placement that ended.
+	// Objects with a higher number were placed later, and are not deleted.
+	// It is absent if all objects are to be deleted, because the AppService was being deleted.
+	Placement *int64 `json:"placement,omitempty"`
 }
 
 // AbandonedAppServiceApplyConfiguration constructs a declarative configuration of the AbandonedAppService type for use with
@@ -50,5 +54,13 @@ func (b *AbandonedAppServiceApplyConfiguration) WithName(value string) *Abandone
 // If called multiple times, the UID field is set to the value of the last call.
 func (b *AbandonedAppServiceApplyConfiguration) WithUID(value types.UID) *AbandonedAppServiceApplyConfiguration {
 	b.UID = &value
+	return b
+}
+
+// WithPlacement sets the Placement field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Placement field is set to the value of the last call.
+func (b *AbandonedAppServiceApplyConfiguration) WithPlacement(value int64) *AbandonedAppServiceApplyConfiguration {
+	b.Placement = &value
 	return b
 }

@@ -27,6 +27,12 @@ type ClusterStatusApplyConfiguration struct {
 	// Revision is the number of the revision that is desired on the cluster.
 	// If it is 0, no revision is known, and Fleetwright changes nothing there.
 	Revision *int64 `json:"revision,omitempty"`
+	// Placement is the number of the placement by which the cluster has the AppService.
+	// It rises when the AppService is placed on the cluster, and when a removal that has started is
+	// withdrawn.
+	// A removal deletes no object that has a higher number, because the object was placed later.
+	// It is absent if an older version of Fleetwright placed the AppService there.
+	Placement *int64 `json:"placement,omitempty"`
 	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	UnavailableSince *v1.Time `json:"unavailableSince,omitempty"`
@@ -115,6 +121,14 @@ func (b *ClusterStatusApplyConfiguration) WithGeneration(value int64) *ClusterSt
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithRevision(value int64) *ClusterStatusApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithPlacement sets the Placement field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Placement field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithPlacement(value int64) *ClusterStatusApplyConfiguration {
+	b.Placement = &value
 	return b
 }
 

@@ -6,6 +6,7 @@
 package v1alpha1
 
 import (
+	v1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	types "k8s.io/apimachinery/pkg/types"
 )
 
@@ -21,6 +22,13 @@ type HubBehindApplyConfiguration struct {
 	// Revision is the revision that this object was applied for.
 	// It is present if the hub knows the generation, but no revision as high as this.
 	Revision *int64 `json:"revision,omitempty"`
+	// Placement is the number of the placement that this object was applied for.
+	// It is present if the removal from the cluster belongs to an earlier placement.
+	Placement *int64 `json:"placement,omitempty"`
+	// CreationTime is when this object was created.
+	// It is present if the object has no number of a placement, and the removal from the cluster
+	// started before that time.
+	CreationTime *v1.Time `json:"creationTime,omitempty"`
 	// UID is the UID of the AppService that this object was applied for.
 	// It is present if that AppService has the same name, but was created later.
 	UID *types.UID `json:"uid,omitempty"`
@@ -56,6 +64,22 @@ func (b *HubBehindApplyConfiguration) WithGeneration(value int64) *HubBehindAppl
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *HubBehindApplyConfiguration) WithRevision(value int64) *HubBehindApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithPlacement sets the Placement field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Placement field is set to the value of the last call.
+func (b *HubBehindApplyConfiguration) WithPlacement(value int64) *HubBehindApplyConfiguration {
+	b.Placement = &value
+	return b
+}
+
+// WithCreationTime sets the CreationTime field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the CreationTime field is set to the value of the last call.
+func (b *HubBehindApplyConfiguration) WithCreationTime(value v1.Time) *HubBehindApplyConfiguration {
+	b.CreationTime = &value
 	return b
 }
 

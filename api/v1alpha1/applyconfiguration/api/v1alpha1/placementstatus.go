@@ -13,6 +13,9 @@ type PlacementStatusApplyConfiguration struct {
 	// SpecHash is a hash of the spec.placement by which the clusters were chosen.
 	// Only an edit of spec.placement shows the intent to remove the AppService from a cluster.
 	SpecHash *string `json:"specHash,omitempty"`
+	// Count is the highest number of a placement (see placement of the entries of clusters).
+	// After a lost status, it goes on from the highest number that the members report.
+	Count *int64 `json:"count,omitempty"`
 	// Excluded has an entry for each reason, sorted by reason.
 	Excluded []ExcludedClustersApplyConfiguration `json:"excluded,omitempty"`
 }
@@ -28,6 +31,14 @@ func PlacementStatus() *PlacementStatusApplyConfiguration {
 // If called multiple times, the SpecHash field is set to the value of the last call.
 func (b *PlacementStatusApplyConfiguration) WithSpecHash(value string) *PlacementStatusApplyConfiguration {
 	b.SpecHash = &value
+	return b
+}
+
+// WithCount sets the Count field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Count field is set to the value of the last call.
+func (b *PlacementStatusApplyConfiguration) WithCount(value int64) *PlacementStatusApplyConfiguration {
+	b.Count = &value
 	return b
 }
 
