@@ -66,14 +66,14 @@ func (s *story) step(changes ...func(*rollout.Input)) {
 
 // observe reports on each cluster that can be reached what it runs.
 func (s *story) observe() {
-	s.in.Observations = map[string]observation.Observation{}
+	s.in.Observations, s.in.Answers = map[string]observation.Observation{}, map[string]metav1.Time{}
 	for _, entry := range s.in.App.Status.Clusters {
 		seen := Observation(v1alpha1.ClusterReady, AnsweringRevision(entry.Revision))
 		if slices.Contains(s.crashes, entry.Name) && entry.Revision == 7 {
 			seen.Phase, seen.Reason, seen.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonCrashLoopBackOff, "1 of 2 pods: exited with code 132"
 		}
 		if member := s.in.Members[entry.Name]; member != nil && member.IsReady() && entry.Revision != 0 {
-			s.in.Observations[entry.Name] = seen
+			s.in.Observations[entry.Name], s.in.Answers[entry.Name] = seen, s.in.Now
 		}
 	}
 }
