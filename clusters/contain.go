@@ -35,8 +35,8 @@ func newDecoders(scheme *runtime.Scheme) runtime.ClientNegotiator {
 	return runtime.NewClientNegotiator(serializer.WithoutConversionCodecFactory{CodecFactory: serializer.NewCodecFactory(scheme)}, schema.GroupVersion{})
 }
 
-// containPanics returns a ListerWatcher that turns panics of the decoder into errors, and refuses
-// paged lists. client-go decodes a list in the caller's goroutine. It decodes watch events in its
+// containPanics returns a ListerWatcher that turns panics of the decoder into errors, refuses paged
+// lists, and takes turns with the large lists of other members. client-go decodes a list in the caller's goroutine. It decodes watch events in its
 // own goroutine, and that decoder cannot be replaced. So containPanics takes the body of a watch's
 // response and decodes the events itself.
 func (s *session) containPanics(lw toolscache.ListerWatcher, object runtime.Object) toolscache.ListerWatcher {
@@ -44,6 +44,8 @@ func (s *session) containPanics(lw toolscache.ListerWatcher, object runtime.Obje
 	contained := &toolscache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (list runtime.Object, err error) {
 			defer s.recoverPanic(ctx, &err)
+			ctx, end := s.largeLists.Begin(ctx)
+			defer func() { err = end(err) }()
 			options.Limit = 0
 			list, err = inner.ListWithContext(ctx, options)
 			return list, errors.Join(err, refusePages(list))

@@ -73,7 +73,7 @@
 //     the write never overwrites an edit by anybody else. When it is due follows from the token
 //     alone. At most one renewal of a member runs at a time.
 //   - A member that sends much data is throttled, and never disconnected because of its rate. The
-//     memory that a member can occupy on the hub is limited.
+//     memory that a member can occupy on the hub is limited. Members take turns with large lists.
 //   - Every step is bounded in time.
 //
 // # Data flow

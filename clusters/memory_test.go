@@ -109,3 +109,59 @@ func heapBytes() uint64 {
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
+
+// Large lists of several members at once would take more memory than all that they leave in the caches.
+// So only one of them is read beyond its first bytes, and the others get their turn afterwards.
+func TestMembers_take_turns_with_large_lists(t *testing.T) {
+	t.Parallel()
+	const members = 3
+	const size, buffered = 64 << 20, 48 << 20 // the latter is far more than fits into the buffers of a network
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-large-lists", func(o *setup) { o.MaxListBytes, o.ReadRate = 2*size, 1<<30 })
+	var sending, most, arrived atomic.Int64
+	release := make(chan struct{})
+	handle := onAllButProbes(func(w http.ResponseWriter, r *http.Request) {
+		if !strings.HasSuffix(r.URL.Path, "/deployments") || r.URL.Query().Has("watch") {
+			hang(w, r)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, listPrefix)
+		blank := strings.Repeat(" ", 1<<20)
+		for sent := 0; sent < size; sent += len(blank) {
+			if _, err := io.WriteString(w, blank); err != nil {
+				return
+			}
+			if sent != buffered {
+				continue
+			}
+			now := sending.Add(1)
+			defer sending.Add(-1)
+			for was := most.Load(); was < now && !most.CompareAndSwap(was, now); was = most.Load() {
+			}
+			arrived.Add(1)
+			select {
+			case <-release:
+			case <-r.Context().Done():
+			}
+		}
+		_, _ = io.WriteString(w, "]}")
+	})
+	for i := range members {
+		m := env.newMember(t, o, fmt.Sprintf("large-list-%d", i))
+		handle(t, m)
+		m.createSecret(t, m.kubeconfig(t))
+	}
+	for n := range int64(members) {
+		eventually(t, testTimeout, func() error {
+			if arrived.Load() <= n {
+				return fmt.Errorf("%d lists have arrived", arrived.Load())
+			}
+			return nil
+		})
+		release <- struct{}{}
+	}
+	if most.Load() != 1 {
+		t.Errorf("%d large lists were read at a time", most.Load())
+	}
+}

@@ -86,9 +86,10 @@ type Options struct {
 	Wrap clienttransport.WrapperFunc
 
 	// clock measures the stalls of this process.
-	clock    *stall.Clock
-	slots    connectSlots
-	decoders runtime.ClientNegotiator
+	clock      *stall.Clock
+	slots      connectSlots
+	decoders   runtime.ClientNegotiator
+	largeLists *transport.LargeLists
 }
 
 // complete sets the defaults, and returns an error if a field is invalid.

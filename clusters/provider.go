@@ -55,6 +55,7 @@ func New(lifetime context.Context, options Options) (*Provider, error) {
 		return nil, fmt.Errorf("member options: %w", err)
 	}
 	options.decoders, options.clock = newDecoders(options.Scheme), &stall.Clock{}
+	options.largeLists = transport.NewLargeLists(options.clock)
 	lifetime, endMembers := context.WithCancel(lifetime)
 	p := &Provider{
 		endMembers: endMembers,

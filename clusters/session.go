@@ -43,6 +43,7 @@ type session struct {
 	connectTimer *transport.Timer
 	cacheLimit   cacheLimit
 	decoders     runtime.ClientNegotiator // of watches
+	largeLists   *transport.LargeLists    // of all members
 	logPanic     sync.Once
 	// undecodable is set when the decoder has panicked on the data of the member.
 	undecodable   atomic.Bool
@@ -61,6 +62,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 	// The logger makes the log lines of client-go name the member.
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel
 	s.requiredKinds, s.decoders = m.options.Watch, m.options.decoders
+	s.largeLists = m.options.largeLists
 	s.health.Log, s.health.Silence, s.health.OnFailed = m.log, m.options.WatchSilence, s.signalFailure
 	s.cacheLimit.maxBytes, s.cacheLimit.onExceeded = m.options.MaxListBytes, s.abandon
 	defer func() {

@@ -135,6 +135,9 @@ func (b *limitedBody) Read(into []byte) (int, error) {
 	if price, b.finalErr = b.weigh(into[:n]); b.finalErr != nil {
 		return 0, b.finalErr
 	}
+	if b.finalErr = waitForTurn(b.ctx, b.size+b.memory); b.finalErr != nil {
+		return 0, b.finalErr
+	}
 	if b.finalErr = errors.Join(
 		wait(b.ctx, b.limiter.read, n+price.memory),
 		wait(b.ctx, b.limiter.numbers, price.computing),
