@@ -228,6 +228,12 @@ const (
 	// a patch that fails or an unknown variable. The message names the override and the error. The
 	// cluster keeps what it runs.
 	ReasonInvalidOverride = "InvalidOverride"
+	// ReasonPodSecurityRefused: the pod template violates the Pod Security Standard of the namespace
+	// on the hub: the label pod-security.kubernetes.io/enforce, or without it the operator's flag
+	// --pod-security-level. The message has the violations. The cluster keeps what it runs, or does
+	// not get the AppService. Correct the spec or the override; or an administrator of the hub labels
+	// the namespace. If it is the reason of Ready, no cluster may have the template.
+	ReasonPodSecurityRefused = "PodSecurityRefused"
 	// ReasonRevisionMissing: the cluster keeps an older revision, and its ControllerRevision was
 	// deleted or changed. The cluster keeps what it runs, and drift there is not corrected. The next
 	// revision that the cluster gets ends this.

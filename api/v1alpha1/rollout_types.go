@@ -129,9 +129,20 @@ type RolloutStatus struct {
 	// Revision is the number of the revision that has the template of the spec.
 	// The ControllerRevision NAME-NUMBER stores it.
 	// It is absent if the hub refused to store it.
-	// If the spec waits for a source of its configuration, it is the revision before that edit.
+	// If the spec waits for a source of its configuration, or is refused, it is the revision before
+	// that edit.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
+	// PodSecurity is what the pod template of the revision must comply with on every cluster.
+	// It is absent if the template was made while the namespace allowed everything, or by an older
+	// version of Fleetwright.
+	// +optional
+	PodSecurity *PodSecurity `json:"podSecurity,omitempty"`
+	// SpecRefused is true if every cluster would have to run a pod template that the Pod Security
+	// Standard of the namespace forbids.
+	// The spec has no revision then, and revision is the one before that edit.
+	// +optional
+	SpecRefused bool `json:"specRefused,omitempty"`
 	// ChangedSources are the names of the sources whose content the revision changes.
 	// It is empty if the revision changes anything else compared with the stable revision.
 	// +optional
@@ -213,6 +224,27 @@ func (s *RolloutStatus) ActiveStage() *RolloutStageStatus {
 func (s *RolloutStatus) IsOpen() bool {
 	return s.Phase == RolloutProgressing && s.Revision != s.StableRevision || s.Phase == RolloutCompleted && s.ActiveStage() != nil
 }
+
+// PodSecurity is a level of the Pod Security Standards in one of their versions.
+type PodSecurity struct {
+	// Level is baseline or restricted.
+	Level PodSecurityLevel `json:"level"`
+	// Version is the minor version of Kubernetes that defines the level, such as v1.36.
+	// +kubebuilder:validation:Pattern=`^v1\.[0-9]+$`
+	// +kubebuilder:validation:MaxLength=16
+	Version string `json:"version"`
+}
+
+// PodSecurityLevel is a level that forbids something.
+// +kubebuilder:validation:Enum=baseline;restricted
+type PodSecurityLevel string
+
+const (
+	// PodSecurityBaseline forbids known ways from a pod to its node.
+	PodSecurityBaseline PodSecurityLevel = "baseline"
+	// PodSecurityRestricted also demands the best practices for pods.
+	PodSecurityRestricted PodSecurityLevel = "restricted"
+)
 
 // RolloutPhase is the state of a rollout.
 // +kubebuilder:validation:Enum=Progressing;Completed;Halted;RollingBack;RolledBack

@@ -21,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/sources"
 )
 
@@ -43,6 +44,8 @@ type options struct {
 	sliceThreshold          int
 	propagateFrom           string
 	propagated              sources.Namespaces
+	podSecurityLevel        string
+	podSecurity             podsecurity.Level
 	metrics                 metricsFlags
 	probeAddress            string
 	leaderElect             bool
@@ -112,6 +115,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.IntVar(&o.sliceThreshold, "slice-threshold", appslice.DefaultThreshold, "`number` of entries of one AppService above which they move from its status to AppServiceSlices")
 	f.DurationVar(&o.secretGrace, "secret-grace", clusters.DefaultSecretGrace, "how long a MemberCluster is kept without its Secret; a MemberCluster with settings of an administrator is kept permanently")
 	f.StringVar(&o.propagateFrom, "propagate-from", "", "`namespaces` on the hub whose labelled ConfigMaps and Secrets may travel with AppServices (spec.configuration), separated by commas, or * for all; empty disables it. The permissions are in config/propagation")
+	f.StringVar(&o.podSecurityLevel, "pod-security-level", string(podsecurity.Baseline), "`level` of the Pod Security Standards for AppServices in namespaces on the hub without the label pod-security.kubernetes.io/enforce: privileged, baseline or restricted")
 	o.metrics.addFlags(f)
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 disables them")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "use leader election, so that only one of several replicas is active")
@@ -153,6 +157,9 @@ func (o *options) check() error {
 	var err error
 	if o.propagated, err = sources.ParseNamespaces(o.propagateFrom); err != nil {
 		return fmt.Errorf("--propagate-from %s: %w", o.propagateFrom, err)
+	}
+	if o.podSecurity, err = podsecurity.ParseLevel(o.podSecurityLevel); err != nil {
+		return fmt.Errorf("--pod-security-level %w", err)
 	}
 	return o.findSources()
 }

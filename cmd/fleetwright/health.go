@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterinventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,11 +18,18 @@ import (
 
 // hubKinds returns the kinds that the operator watches on the hub.
 func (o *options) hubKinds() []client.Object {
-	kinds := []client.Object{&v1alpha1.AppService{}, &v1alpha1.AppServiceSlice{}, &v1alpha1.MemberCluster{}, &corev1.Secret{}}
+	kinds := []client.Object{&v1alpha1.AppService{}, &v1alpha1.AppServiceSlice{}, &v1alpha1.MemberCluster{}, &corev1.Secret{}, namespaceMetadata()}
 	if o.clusterProfiles {
 		kinds = append(kinds, &clusterinventory.ClusterProfile{})
 	}
 	return kinds
+}
+
+// namespaceMetadata returns the kind of the metadata of namespaces, of which the labels are used.
+func namespaceMetadata() client.Object {
+	metadata := &metav1.PartialObjectMetadata{}
+	metadata.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	return metadata
 }
 
 // informersRunning returns a check that fails when an informer of the hub has stopped. The operator

@@ -97,7 +97,7 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 		return err
 	}
 	planned, err := planner.SetupWithManager(hub, observations, planner.Options{
-		SliceThreshold: o.sliceThreshold, Templates: older, Sources: configuration, LastAnswer: provider.LastAnswer,
+		SliceThreshold: o.sliceThreshold, Templates: older, Sources: configuration, LastAnswer: provider.LastAnswer, PodSecurityLevel: o.podSecurity,
 	})
 	err = errors.Join(
 		err,
@@ -219,7 +219,10 @@ func readHubID(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (st
 
 func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	warm := true
-	cached := map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(o.sources)}
+	cached := map[client.Object]cache.ByObject{
+		&corev1.Secret{}:    clusters.SecretCache(o.sources),
+		&corev1.Namespace{}: {Transform: onlyLabels},
+	}
 	if o.clusterProfiles {
 		// The operator may read ClusterProfiles in one namespace only.
 		cached[&clusterinventory.ClusterProfile{}] = cache.ByObject{Namespaces: map[string]cache.Config{o.secretNamespace: {}}}
@@ -245,6 +248,17 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 			UsePriorityQueue: new(false),
 		},
 	}
+}
+
+// onlyLabels drops from a namespace what the operator does not read.
+func onlyLabels(object any) (any, error) {
+	if namespace, isMeta := object.(metav1.Object); isMeta {
+		namespace.SetAnnotations(nil)
+		namespace.SetManagedFields(nil)
+		namespace.SetFinalizers(nil)
+		namespace.SetOwnerReferences(nil)
+	}
+	return object, nil
 }
 
 func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {

@@ -12,6 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -76,11 +77,36 @@ func render(t task, hubID string) (workload.Workload, error) {
 	if err != nil {
 		return desired, err
 	}
+	if refusal, err := refusalOf(t, desired); err != nil {
+		return desired, err
+	} else if refusal != "" {
+		return desired, &object.Blocker{Reason: v1alpha1.ReasonPodSecurityRefused, Message: refusal + "; the cluster keeps what it runs"}
+	}
 	desired, err = desired.KeepSelector(t.objects.deployment, t.objects.service)
 	if errors.Is(err, workload.ErrNoLabels) {
 		return desired, &object.Blocker{Reason: v1alpha1.ReasonConflict, Message: err.Error()}
 	}
 	return desired, err
+}
+
+// refusalOf returns why the pod template of a task violates the policy of its revision, or "". The
+// planner gives a cluster no such revision; but since then, a label of the MemberCluster may have
+// changed, and with it the overrides that match. A Deployment that was applied as it is desired is
+// not checked again.
+func refusalOf(t task, desired workload.Workload) (string, error) {
+	if t.podSecurity == nil {
+		return "", nil
+	}
+	isApplied := t.objects.isOwned("Deployment") &&
+		t.objects.deployment.Annotations[v1alpha1.AnnotationHash] == desired.Deployment.GetAnnotations()[v1alpha1.AnnotationHash]
+	if isApplied {
+		return "", nil
+	}
+	template, err := desired.PodTemplate()
+	if err != nil {
+		return "", err
+	}
+	return podsecurity.Refusal(template, t.podSecurity), nil
 }
 
 // applyService ensures the Service. If none is desired, it deletes the Service of the AppService or

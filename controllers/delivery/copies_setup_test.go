@@ -148,7 +148,7 @@ func (c *configured) changeInPlace(from, value string, serial int64) {
 // planRevision stores the revision of the spec, and plans it on the member.
 func (c *configured) planRevision(changes ...func(*v1alpha1.ClusterStatus)) {
 	c.Helper()
-	object, err := revision.New(c.app, c.revision, c.named)
+	object, err := revision.New(c.app, c.revision, c.named, nil)
 	c.must(err)
 	c.must(client.IgnoreAlreadyExists(onHub.Create(c.Context(), object)))
 	c.planConfigured(changes...)

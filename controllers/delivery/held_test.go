@@ -19,7 +19,7 @@ import (
 // storeRevision stores the present template as the revision of the spec, as the planner does.
 func (s *setup) storeRevision() *appsv1.ControllerRevision {
 	s.Helper()
-	object, err := revision.New(s.app, s.revision, nil)
+	object, err := revision.New(s.app, s.revision, nil, nil)
 	s.must(err)
 	s.must(onHub.Create(s.Context(), object))
 	return object

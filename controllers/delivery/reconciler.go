@@ -65,11 +65,13 @@ type task struct {
 	app *v1alpha1.AppService
 	// spec is what the cluster is to run. It differs from that of app if the cluster keeps an older
 	// revision. It is nil without an AppService.
-	spec    *v1alpha1.AppServiceSpec
-	entry   *v1alpha1.ClusterStatus
-	member  *v1alpha1.MemberCluster // nil if the hub has none
-	objects objects
-	memory  *memory // nil without an entry
+	spec *v1alpha1.AppServiceSpec
+	// podSecurity is what the pod template of the spec must comply with, or nil.
+	podSecurity *v1alpha1.PodSecurity
+	entry       *v1alpha1.ClusterStatus
+	member      *v1alpha1.MemberCluster // nil if the hub has none
+	objects     objects
+	memory      *memory // nil without an entry
 	// copies are the copies of ConfigMaps and Secrets that the member needs, and copyNames has their
 	// names for the pod template. Both are empty if nothing travels with the AppService.
 	copies    []workload.Copy
@@ -147,7 +149,7 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 		if err != nil {
 			return r.handleError(ctx, t, err)
 		}
-		t.spec, snapshots = &desired.Spec, desired.Configuration
+		t.spec, t.podSecurity, snapshots = &desired.Spec, desired.PodSecurity, desired.Configuration
 	}
 	if blocker := t.objects.blocker(t.spec); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)

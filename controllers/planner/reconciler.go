@@ -140,6 +140,9 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	if err := r.revise(ctx, app, &in); err != nil {
 		return reconcile.Result{}, err
 	}
+	if err := r.refuse(ctx, &in); err != nil {
+		return reconcile.Result{}, err
+	}
 	if awaitsFirstContent(in) {
 		r.finishConfiguration(ctx, in)
 		return reconcile.Result{RequeueAfter: cmp.Or(in.Configuration.RecheckAfter, staleRetry)}, nil
@@ -247,6 +250,7 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(next.Conditions))
 	r.announce(in, next)
 	r.announceConfiguration(in, decision, next)
+	r.announceRefusal(in)
 	r.announceRollout(in, decision)
 	r.telemetry.recordRollout(in.App, decision)
 	return nil

@@ -43,6 +43,13 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		}
 		snapshots = in.Configuration.Configuration
 	}
+	in.PodSecurity = app.Status.Rollout.PodSecurity
+	if app.Status.Rollout.SpecRefused && !isEdited(app) && !isRetry { // it is not in the history
+		if _, isRefused, err := r.admit(ctx, in); isRefused || err != nil {
+			return errors.Join(err, r.checkStable(ctx, in))
+		}
+		isNeeded = true
+	}
 	if !isNeeded {
 		return r.checkStable(ctx, in)
 	}
@@ -56,7 +63,11 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	history := *listed
 	next := history.NextFor(in.App, snapshots, in.HighestRevision(), isRetry)
 	if !next.IsStored {
-		stored, err := r.storeRevision(ctx, app, snapshots, next.Number)
+		policy, isRefused, err := r.admitUnlessKnown(ctx, in, history)
+		if isRefused || err != nil {
+			return errors.Join(err, r.checkStable(ctx, in))
+		}
+		stored, err := r.storeRevision(ctx, app, snapshots, policy, next.Number)
 		if err != nil {
 			r.histories.forget(client.ObjectKeyFromObject(app))
 			return r.reportRevisionsRefused(ctx, app, err)
@@ -64,6 +75,10 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		next.Number, history = stored.Number, history.With(stored)
 	}
 	in.Revision, in.ChangedSources, in.SameRevisions = next.Number, next.ChangedSources, next.Same
+	in.PodSecurity = nil
+	if stored := history.Find(next.Number); stored != nil {
+		in.PodSecurity = stored.PodSecurity
+	}
 	in.IsRevisionMissing = false // its snapshots exist: they are those of the decision
 	switch {
 	case next.IsRetry:
@@ -121,11 +136,11 @@ func (r *Reconciler) reportRevisionsRefused(ctx context.Context, app *v1alpha1.A
 	return r.reportRefusal(ctx, app, app.ResourceVersion, app.Status, v1alpha1.ReasonRevisionsRefused, refusal)
 }
 
-// storeRevision stores the template of an AppService and these snapshots as a revision with this
-// number, or with the next one whose name nobody has.
-func (r *Reconciler) storeRevision(ctx context.Context, app *v1alpha1.AppService, snapshots []configuration.Named, first int64) (revision.Stored, error) {
+// storeRevision stores the template of an AppService, these snapshots and the policy as a revision
+// with this number, or with the next one whose name nobody has.
+func (r *Reconciler) storeRevision(ctx context.Context, app *v1alpha1.AppService, snapshots []configuration.Named, policy *v1alpha1.PodSecurity, first int64) (revision.Stored, error) {
 	for number := first; number < first+maxTakenNames; number++ {
-		next, err := revision.New(app, number, snapshots)
+		next, err := revision.New(app, number, snapshots, policy)
 		if err != nil {
 			return revision.Stored{}, err
 		}

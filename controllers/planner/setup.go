@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -20,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/sources"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/workorder"
@@ -43,6 +45,9 @@ type Options struct {
 	// LastAnswer returns when a member has last answered a request. By default, a member that is Ready
 	// answers at any time.
 	LastAnswer func(cluster string) time.Time
+	// PodSecurityLevel is what pods must comply with if the namespace on the hub does not say it. By
+	// default, everything is allowed.
+	PodSecurityLevel podsecurity.Level
 }
 
 // SetupWithManager adds the planner to the hub's manager. It returns the planner's metrics, which
@@ -55,6 +60,7 @@ func SetupWithManager(hub manager.Manager, observations *Observations, options O
 		Watches(&v1alpha1.AppService{}, enqueueEdits(order), builder.WithPredicates(isEdit())).
 		Watches(&v1alpha1.MemberCluster{}, r.enqueueAffected()).
 		Watches(&v1alpha1.AppServiceSlice{}, r.enqueueForeignChanges()).
+		WatchesMetadata(&corev1.Namespace{}, r.enqueueOfNamespace(), builder.WithPredicates(changesPolicy())).
 		WatchesRawSource(source.Func(observations.listen)).
 		WatchesRawSource(source.Func(options.Sources.Listen)).
 		WithOptions(controller.Options{MaxConcurrentReconciles: workers, NewQueue: order.WorkQueue}).

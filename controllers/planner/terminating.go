@@ -24,7 +24,7 @@ var (
 // crdName is the name of the CRD of AppServices.
 var crdName = "appservices." + v1alpha1.GroupVersion.Group
 
-// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get
+// +kubebuilder:rbac:groups="",resources=namespaces,verbs=get;list;watch
 // +kubebuilder:rbac:groups=apiextensions.k8s.io,resources=customresourcedefinitions,resourceNames=appservices.fleetwright.dev,verbs=get
 
 // deletedNamespaceOrCRD returns the namespace or the CRD whose deletion also deletes the

@@ -10,7 +10,7 @@
 //	history := revision.HistoryOf(app, controllerRevisions)
 //	next := history.NextFor(app, snapshots, onMembers, isRetry)
 //	if !next.IsStored {
-//		stored, err := revision.New(app, next.Number, snapshots) // create it, before the status that names it
+//		stored, err := revision.New(app, next.Number, snapshots, policy) // create it, before the status that names it
 //	}
 //	history.Superfluous(app, next.Number) // delete these
 //

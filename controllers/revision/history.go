@@ -48,22 +48,25 @@ func Of(deployment metav1.Object) int64 {
 	return number
 }
 
-// content is what a ControllerRevision stores: an AppService with only its template, and the names
-// of the snapshots of its configuration.
+// content is what a ControllerRevision stores: an AppService with only its template, the names of
+// the snapshots of its configuration, and what its pod template must comply with.
 type content struct {
 	metav1.TypeMeta `json:",inline"`
 	Spec            v1alpha1.AppServiceSpec `json:"spec"`
 	Configuration   []configuration.Named   `json:"configuration,omitempty"`
+	PodSecurity     *v1alpha1.PodSecurity   `json:"podSecurity,omitempty"`
 }
 
-// New returns the ControllerRevision for the template of an AppService, with these snapshots.
-func New(app *v1alpha1.AppService, number int64, snapshots []configuration.Named) (*appsv1.ControllerRevision, error) {
+// New returns the ControllerRevision for the template of an AppService, with these snapshots. Its pod
+// template must comply with a policy; nil allows everything.
+func New(app *v1alpha1.AppService, number int64, snapshots []configuration.Named, policy *v1alpha1.PodSecurity) (*appsv1.ControllerRevision, error) {
 	kind := v1alpha1.GroupVersion.WithKind("AppService")
 	data, err := json.Marshal(content{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: kind.Kind},
 		Spec:     Template(app.Spec),
 
 		Configuration: snapshots,
+		PodSecurity:   policy,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("encode revision %d: %w", number, err)
@@ -87,6 +90,8 @@ type Stored struct {
 	Template v1alpha1.AppServiceSpec
 	// Configuration are the snapshots of the content that its Versioned sources have.
 	Configuration []configuration.Named
+	// PodSecurity is what the pod template must comply with, or nil.
+	PodSecurity *v1alpha1.PodSecurity
 	// Object is the ControllerRevision.
 	Object *appsv1.ControllerRevision
 }
@@ -105,7 +110,7 @@ func Read(app *v1alpha1.AppService, object *appsv1.ControllerRevision) (Stored, 
 	if err := json.Unmarshal(object.Data.Raw, &stored); err != nil {
 		return Stored{}, fmt.Errorf("decode ControllerRevision %s: %w", object.Name, err)
 	}
-	return Stored{Number: number, Template: stored.Spec, Configuration: stored.Configuration, Object: object}, nil
+	return Stored{Number: number, Template: stored.Spec, Configuration: stored.Configuration, PodSecurity: stored.PodSecurity, Object: object}, nil
 }
 
 // CheckKnown returns an error if the ControllerRevision has fields that this version of Fleetwright
@@ -196,6 +201,17 @@ func (s Stored) Is(app *v1alpha1.AppService, snapshots []configuration.Named) bo
 func (h History) Find(number int64) *Stored {
 	for i := range h.revisions {
 		if h.revisions[i].Number == number {
+			return &h.revisions[i]
+		}
+	}
+	return nil
+}
+
+// WithTemplateOf returns the newest revision that has the template of an AppService, with any
+// snapshots, or nil.
+func (h History) WithTemplateOf(app *v1alpha1.AppService) *Stored {
+	for i := range h.revisions {
+		if HasTemplate(app.Spec, h.revisions[i].Template) {
 			return &h.revisions[i]
 		}
 	}

@@ -20,7 +20,7 @@ func newApp(image string) *v1alpha1.AppService {
 // stored returns the ControllerRevision of an image.
 func stored(t *testing.T, number int64, image string) appsv1.ControllerRevision {
 	t.Helper()
-	object, err := New(newApp(image), number, nil)
+	object, err := New(newApp(image), number, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +174,7 @@ func named(from, snapshot string) configuration.Named {
 func TestNextFor_compares_the_snapshots(t *testing.T) {
 	list := func(snapshots ...configuration.Named) []configuration.Named { return snapshots }
 	storedWith := func(number int64, image string, snapshots ...configuration.Named) appsv1.ControllerRevision {
-		object, err := New(newApp(image), number, snapshots)
+		object, err := New(newApp(image), number, snapshots, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -40,7 +40,7 @@ func (r *revisions) isMissing(revision int64) bool {
 // assign sets the desired revision of a cluster in a rollout.
 func (r *revisions) assign(c *stagedCluster, revision int64) {
 	e := &c.entry
-	if revision == 0 || e.Revision == revision || r.isMissing(revision) {
+	if revision == 0 || e.Revision == revision || r.isMissing(revision) || r.isRefused(c, revision) {
 		return
 	}
 	wasStable := e.Revision != 0 && e.Revision == r.status.StableRevision

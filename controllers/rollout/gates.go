@@ -20,7 +20,7 @@ const (
 	// The cluster has the target.
 	isAvailable clusterState = iota // Ready for long enough
 	isUpdating                      // not yet
-	isFailed                        // the revision failed there
+	isFailed                        // the revision failed there, or pod security refuses it there
 	isTrying                        // impaired, before the deadline
 	isLost                          // cannot be observed since it got the target, past the deadline
 	isUndecided                     // no evidence: impaired and past the deadline, or without replicas
@@ -77,6 +77,8 @@ func (r *revisions) stateWithoutTarget(c *stagedCluster) clusterState {
 	switch {
 	case e.Phase == v1alpha1.ClusterUnknown:
 		return isUnreachable
+	case r.hasRefusedTarget(c):
+		return isFailed
 	case e.Revision == 0:
 		return isCandidate
 	case e.Phase == v1alpha1.ClusterReady && !c.isConfirmed:

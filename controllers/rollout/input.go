@@ -41,9 +41,15 @@ type Input struct {
 	// Configuration is what was decided about spec.configuration. It is nil for an AppService without
 	// configuration, and while the AppService is being deleted.
 	Configuration *configuration.Decision
-	// IsSpecPending is set if the spec has no revision yet, because it waits for its configuration.
-	// Revision is the one before that edit then, or 0.
+	// IsSpecPending is set if the spec has no revision yet, because it waits for its configuration or
+	// is refused. Revision is the one before that edit then, or 0.
 	IsSpecPending bool
+	// SpecRefusal is why pod security refuses the pod template of the spec on every cluster, or "".
+	SpecRefusal string
+	// PodSecurity is what the pod template of Revision must comply with, or nil.
+	PodSecurity *v1alpha1.PodSecurity
+	// Refusals are the revisions that single clusters must not get.
+	Refusals Refusals
 	// ObservedSince is when this process began to observe the members. Deadlines do not count the
 	// time before it, because nothing may have been delivered then. It may be zero.
 	ObservedSince metav1.Time

@@ -5,7 +5,7 @@ import (
 )
 
 // explainPending sets the reason of clusters that have no revision yet, because the first one waits
-// for the configuration. What to do is in the condition Ready, for all clusters together.
+// for the configuration or is refused. What to do is in the condition Ready, for all clusters together.
 func (in Input) explainPending(plans []entryPlan) {
 	reason := in.pendingReason()
 	if reason == "" {
@@ -14,15 +14,20 @@ func (in Input) explainPending(plans []entryPlan) {
 	for i := range plans {
 		if entry := &plans[i].entry; entry.Revision == 0 && entry.Phase == v1alpha1.ClusterPending {
 			entry.Reason, entry.Message = reason, "waits for the configuration: the condition Ready says what is missing"
+			if reason == v1alpha1.ReasonPodSecurityRefused {
+				entry.Message = "waits for another spec: the condition Ready says why"
+			}
 		}
 	}
 }
 
-// pendingReason returns why clusters without a revision get none, or "" if it is not because of the
-// configuration.
+// pendingReason returns why clusters without a revision get none, or "" if it is neither because of
+// the configuration nor because of pod security.
 func (in Input) pendingReason() string {
 	isFirst := in.IsSpecPending && in.Revision == 0
 	switch {
+	case isFirst && in.SpecRefusal != "":
+		return v1alpha1.ReasonPodSecurityRefused
 	case in.Configuration == nil:
 		return ""
 	case isFirst && in.Configuration.Blocker != nil:

@@ -62,6 +62,8 @@ func Plan(in Input) Decision {
 	plans := in.planEntries()
 	// 3. Decide which revision each cluster is to run.
 	revisions := in.planRevisions(plans)
+	revisions.recordPodSecurity()
+	revisions.explainRefused()
 	// 4. Scale down as far as the ready replicas on other clusters allow.
 	notes := in.scaleDown(plans)
 	// 5. Start removals as far as the policies allow.

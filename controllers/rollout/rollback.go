@@ -20,7 +20,7 @@ func (r *revisions) fail() {
 			return
 		}
 		r.status.FailedStage = failed.Name
-		r.status.FailedClusters, r.status.FailedReason = describeFailed(clusters)
+		r.status.FailedClusters, r.status.FailedReason = r.describeFailed(clusters)
 	case r.abortsHalted():
 	default:
 		return
@@ -49,8 +49,11 @@ func (r *revisions) phaseAfterFailure() v1alpha1.RolloutPhase {
 
 // describeFailed returns the first of the clusters on which the target failed, by name, and the reason
 // of the first. There is at least one.
-func describeFailed(clusters []*stagedCluster) ([]string, string) {
+func (r *revisions) describeFailed(clusters []*stagedCluster) ([]string, string) {
 	first := slices.MinFunc(clusters, func(a, b *stagedCluster) int { return cmp.Compare(a.entry.Name, b.entry.Name) })
+	if r.hasRefusedTarget(first) {
+		return firstNames(namesOf(clusters)), v1alpha1.ReasonPodSecurityRefused
+	}
 	return firstNames(namesOf(clusters)), first.entry.Reason
 }
 
@@ -64,13 +67,13 @@ func namesOf(clusters []*stagedCluster) []string {
 }
 
 // goBack assigns the stable revision to the clusters that do not have it, and that need not wait for a
-// revision. It reports whether all of them have it and none is updating.
+// revision and may have this one. It reports whether all of them have it and none is updating.
 func (r *revisions) goBack() bool {
 	stable := r.stable()
 	isOver := stable != 0
 	for _, s := range r.stages {
 		returns := func(c *stagedCluster) bool {
-			return c.entry.Revision != stable && (c.entry.Revision != 0 || r.startsWithStable(c))
+			return c.entry.Revision != stable && !r.isRefused(c, stable) && (c.entry.Revision != 0 || r.startsWithStable(c))
 		}
 		updating := r.returnClusters(s, returns)
 		isOver = isOver && updating == 0 && !slices.ContainsFunc(s.clusters, returns)

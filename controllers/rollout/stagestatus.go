@@ -39,6 +39,9 @@ func (r *revisions) count(s *stage) {
 	s.status.Clusters, s.status.UpToDate, s.status.Available, s.status.Failed = int32(len(s.clusters)), 0, 0, 0
 	for _, c := range s.clusters {
 		if c.entry.Revision != r.status.Revision {
+			if r.hasRefusedTarget(c) {
+				s.status.Failed++
+			}
 			continue
 		}
 		s.status.UpToDate++

@@ -27,7 +27,11 @@ func (in report) rolloutReport(entries []v1alpha1.ClusterStatus) *rolloutReport 
 		return nil
 	}
 	ofRevision := in.revisionReport(entries)
-	if wait := in.configurationWait(); wait != nil {
+	wait := in.configurationWait()
+	if in.SpecRefusal != "" {
+		wait = &rolloutReport{reason: v1alpha1.ReasonPodSecurityRefused, message: SpecRefusedMessage(in.Input), needsUser: true}
+	}
+	if wait != nil {
 		if ofRevision != nil && !ofRevision.isOver && in.Revision != 0 {
 			wait.message += "; " + ofRevision.message
 		}

@@ -100,6 +100,9 @@ func (in report) failedMessage() string {
 // messageOfFailure returns the message of a cluster on which the revision failed. Its next entry
 // describes the stable revision already.
 func (in report) messageOfFailure(cluster string) string {
+	if in.Rollout.FailedReason == v1alpha1.ReasonPodSecurityRefused {
+		return rollout.BoundMessage(in.Refusals.Of(in.Rollout.Revision, cluster))
+	}
 	if seen := in.ObservationOf(cluster); seen != nil && seen.Reason == in.Rollout.FailedReason {
 		return rollout.BoundMessage(seen.Message)
 	}

@@ -85,21 +85,25 @@ type Desired struct {
 	Spec v1alpha1.AppServiceSpec
 	// Configuration are the snapshots that the revision of the cluster names.
 	Configuration []configuration.Named
+	// PodSecurity is what the pod template must comply with, or nil.
+	PodSecurity *v1alpha1.PodSecurity
 }
 
 // DesiredFor returns what the cluster of an entry is to run: the template and the snapshots of its
 // revision, with the other fields of the current spec.
 func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (Desired, error) {
 	// A status of an older generation does not know which revision the spec has now. With
-	// configuration, the spec may have no revision yet: it waits for a source.
-	if entry.Revision == app.Status.Rollout.Revision && app.Status.ObservedGeneration == app.Generation && !app.HasConfiguration() {
-		return Desired{Spec: app.Spec}, nil
+	// configuration, the spec may have no revision yet: it waits for a source. If its pod template is
+	// refused, it has none either.
+	isOfSpec := app.Status.ObservedGeneration == app.Generation && !app.HasConfiguration() && !app.Status.Rollout.SpecRefused
+	if isOfSpec && entry.Revision == app.Status.Rollout.Revision {
+		return Desired{Spec: app.Spec, PodSecurity: app.Status.Rollout.PodSecurity}, nil
 	}
 	stored, err := r.Revision(ctx, app, entry.Revision)
 	if err != nil {
 		return Desired{}, err
 	}
-	return Desired{Spec: revision.Compose(app.Spec, stored.Template), Configuration: stored.Configuration}, nil
+	return Desired{Spec: revision.Compose(app.Spec, stored.Template), Configuration: stored.Configuration, PodSecurity: stored.PodSecurity}, nil
 }
 
 // Revision returns a revision of an AppService, without its ControllerRevision. It must not be

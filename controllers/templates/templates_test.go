@@ -47,7 +47,7 @@ func newApp(t *testing.T, name string) *v1alpha1.AppService {
 	app.Status.ObservedGeneration, app.Status.Rollout.Revision = 1, 2
 	for number := range int64(2) {
 		app.Spec.Image = fmt.Sprintf("nginx:%d", number+1)
-		stored, err := revision.New(app, number+1, nil)
+		stored, err := revision.New(app, number+1, nil, nil)
 		if err == nil {
 			err = hub.Create(t.Context(), stored)
 		}
@@ -93,7 +93,7 @@ func TestReader(t *testing.T) {
 	})
 	t.Run("keeps the revision that was current until now", func(t *testing.T) {
 		app.Spec.Image = "nginx:3"
-		third, err := revision.New(app, 3, nil)
+		third, err := revision.New(app, 3, nil, nil)
 		if err == nil {
 			err = hub.Create(t.Context(), third)
 		}

@@ -81,6 +81,8 @@ func ForKind(kind schema.GroupVersionKind) interface{} {
 		return &apiv1alpha1.PlacementStatusApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("PlannedSpec"):
 		return &apiv1alpha1.PlannedSpecApplyConfiguration{}
+	case v1alpha1.SchemeGroupVersion.WithKind("PodSecurity"):
+		return &apiv1alpha1.PodSecurityApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RemovalCount"):
 		return &apiv1alpha1.RemovalCountApplyConfiguration{}
 	case v1alpha1.SchemeGroupVersion.WithKind("RemovalsStatus"):

@@ -113,7 +113,7 @@ spec:
   configuration: [{kind: ConfigMap, name: settings}, {kind: Secret, name: db}]`)
 	storeWith := func(number int64, settings *corev1.ConfigMap, database *corev1.Secret) []configuration.Named {
 		snapshots := []configuration.Named{createSnapshot(t, app, settings), createSnapshot(t, app, database)}
-		stored, err := revision.New(app, number, snapshots)
+		stored, err := revision.New(app, number, snapshots, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -455,7 +455,7 @@ func TestUndo_with_configuration(t *testing.T) {
 	t.Run("a source that did not exist", func(t *testing.T) {
 		c := createConfigured(t, "optional")
 		absent := configuration.Named{Kind: "ConfigMap", From: "flags", Snapshot: "optional-flags-x4b2c9d8fz.absent"}
-		stored, err := revision.New(c.AppService, 3, []configuration.Named{absent})
+		stored, err := revision.New(c.AppService, 3, []configuration.Named{absent}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -74,7 +74,7 @@ func createLease(t *testing.T, renewed time.Time) {
 
 func storeRevision(t *testing.T, app *v1alpha1.AppService, number int64) {
 	t.Helper()
-	stored, err := revision.New(app, number, nil)
+	stored, err := revision.New(app, number, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

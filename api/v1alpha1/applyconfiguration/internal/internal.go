@@ -1007,6 +1007,17 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: hash
       type:
         scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.PodSecurity
+  map:
+    fields:
+    - name: level
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.PodSecurityLevel
+    - name: version
+      type:
+        scalar: string
+- name: com.github.fleetwright.fleetwright.api.v1alpha1.PodSecurityLevel
+  scalar: string
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.RemovalCount
   map:
     fields:
@@ -1227,6 +1238,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: phase
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutPhase
+    - name: podSecurity
+      type:
+        namedType: com.github.fleetwright.fleetwright.api.v1alpha1.PodSecurity
     - name: previousRevision
       type:
         scalar: numeric
@@ -1242,6 +1256,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: since
       type:
         namedType: io.k8s.apimachinery.pkg.apis.meta.v1.Time
+    - name: specRefused
+      type:
+        scalar: boolean
     - name: stableRevision
       type:
         scalar: numeric

@@ -18,8 +18,17 @@ type RolloutStatusApplyConfiguration struct {
 	// Revision is the number of the revision that has the template of the spec.
 	// The ControllerRevision NAME-NUMBER stores it.
 	// It is absent if the hub refused to store it.
-	// If the spec waits for a source of its configuration, it is the revision before that edit.
+	// If the spec waits for a source of its configuration, or is refused, it is the revision before
+	// that edit.
 	Revision *int64 `json:"revision,omitempty"`
+	// PodSecurity is what the pod template of the revision must comply with on every cluster.
+	// It is absent if the template was made while the namespace allowed everything, or by an older
+	// version of Fleetwright.
+	PodSecurity *PodSecurityApplyConfiguration `json:"podSecurity,omitempty"`
+	// SpecRefused is true if every cluster would have to run a pod template that the Pod Security
+	// Standard of the namespace forbids.
+	// The spec has no revision then, and revision is the one before that edit.
+	SpecRefused *bool `json:"specRefused,omitempty"`
 	// ChangedSources are the names of the sources whose content the revision changes.
 	// It is empty if the revision changes anything else compared with the stable revision.
 	ChangedSources []string `json:"changedSources,omitempty"`
@@ -72,6 +81,22 @@ func RolloutStatus() *RolloutStatusApplyConfiguration {
 // If called multiple times, the Revision field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithRevision(value int64) *RolloutStatusApplyConfiguration {
 	b.Revision = &value
+	return b
+}
+
+// WithPodSecurity sets the PodSecurity field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PodSecurity field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithPodSecurity(value *PodSecurityApplyConfiguration) *RolloutStatusApplyConfiguration {
+	b.PodSecurity = value
+	return b
+}
+
+// WithSpecRefused sets the SpecRefused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the SpecRefused field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithSpecRefused(value bool) *RolloutStatusApplyConfiguration {
+	b.SpecRefused = &value
 	return b
 }
 

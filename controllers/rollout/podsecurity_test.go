@@ -1,0 +1,208 @@
+package rollout_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
+	"github.com/fleetwright/fleetwright/controllers/status"
+)
+
+const violation = `violates PodSecurity "baseline:v1.36": host namespaces (hostNetwork=true)`
+
+// refusing is a scenario in which pod security refuses revisions on clusters.
+type refusing struct {
+	*scenario
+	refusals rollout.Refusals
+}
+
+func (s *refusing) input() rollout.Input {
+	in := s.scenario.input()
+	in.Refusals = rollout.Refusals{}
+	for number, clusters := range s.refusals {
+		for cluster, text := range clusters {
+			if entry := in.App.Status.Cluster(cluster); entry == nil || entry.Revision != number {
+				if in.Refusals[number] == nil {
+					in.Refusals[number] = map[string]string{}
+				}
+				in.Refusals[number][cluster] = text
+			}
+		}
+	}
+	return in
+}
+
+// settles lets time pass until nothing happens any more, and checks the rollout.
+func (s *refusing) settles(want string) {
+	s.t.Helper()
+	for range 400 {
+		s.deliverAll()
+		before := toText(s.app.Status)
+		decision := s.planFor(s.input())
+		s.record(decision)
+		if before == toText(s.app.Status) && decision.RecheckAfter == 0 && s.now.After(s.started()) {
+			s.is(want)
+			return
+		}
+		s.advance(max(10*time.Second, decision.RecheckAfter))
+	}
+	s.t.Fatalf("the rollout does not come to rest:\n%s", toText(s.app.Status))
+}
+
+// started returns when all pods have started.
+func (s *refusing) started() (last time.Time) {
+	for _, m := range s.members {
+		if up := m.started.Add(m.startup); up.After(last) {
+			last = up
+		}
+	}
+	return last
+}
+
+func newRefusing(t *testing.T, refused map[string]string, changes ...func(*v1alpha1.Rollout)) *refusing {
+	s := &refusing{scenario: newScenario(t, changes...), refusals: rollout.Refusals{2: refused}}
+	s.steps = nil
+	s.editImage("ok-2")
+	return s
+}
+
+// describe returns the phase and the reason of each entry.
+func (s *refusing) describe() string {
+	var all []string
+	for _, entry := range s.app.Status.Clusters {
+		text := fmt.Sprintf("%s@%d %s", entry.Name, entry.Revision, entry.Phase)
+		if entry.Reason != "" {
+			text += " " + entry.Reason
+		}
+		all = append(all, text)
+	}
+	return strings.Join(all, ", ")
+}
+
+func (s *refusing) entriesAre(want string) {
+	s.t.Helper()
+	if got := s.describe(); got != want {
+		s.t.Errorf("entries:\n got %s\nwant %s", got, want)
+	}
+}
+
+// One failure is too much: the whole rollout returns, and no cluster ever gets what is refused there.
+func TestRefused_cluster_fails_its_stage(t *testing.T) {
+	s := newRefusing(t, map[string]string{"world-2": violation})
+	s.settles("RolledBack 2, stable 1: canary Completed 0/2, world Progressing 0/3")
+	s.entriesAre("canary-1@1 Ready, canary-2@1 Ready, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
+	state := s.app.Status.Rollout
+	if state.FailedStage != "world" || fmt.Sprint(state.FailedClusters) != "[world-2]" || state.FailedReason != v1alpha1.ReasonPodSecurityRefused {
+		t.Errorf("the failure is %s %v %s", state.FailedStage, state.FailedClusters, state.FailedReason)
+	}
+	if s.members["world-2"].runs != 1 {
+		t.Error("world-2 ran the refused revision")
+	}
+}
+
+// A failure within maxFailures does not stop the others. The cluster keeps what it runs, and says so.
+func TestRefused_cluster_counts_in_maxFailures(t *testing.T) {
+	s := newRefusing(t, map[string]string{"world-2": violation}, stageWith(1, func(stage *v1alpha1.RolloutStage) {
+		stage.MaxFailures = new(intstr.FromInt32(1))
+	}))
+	s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 2/3")
+	s.entriesAre("canary-1@2 Ready, canary-2@2 Ready, world-1@2 Ready, world-2@1 Failed PodSecurityRefused, world-3@2 Ready")
+	want := "revision 2 " + violation + "; the cluster keeps revision 1"
+	if entry := s.app.Status.Cluster("world-2"); entry.Message != want || entry.ReadyReplicas != 2 {
+		t.Errorf("the entry is %+v, want message %q", entry, want)
+	}
+
+	// It is scaled like the others, and an edit that is allowed there reaches it.
+	s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(3)) })
+	s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 2/3")
+	if entry := s.app.Status.Cluster("world-2"); entry.Replicas != 3 || entry.ReadyReplicas != 3 || entry.Revision != 1 {
+		t.Errorf("the entry is %+v, want 3 replicas of revision 1", entry)
+	}
+	s.editImage("ok-3")
+	s.settles("Completed 3, stable 3: canary Completed 2/2, world Completed 3/3")
+}
+
+// Before the turn of its stage, nothing has failed on the cluster.
+func TestRefused_cluster_waits_for_its_turn(t *testing.T) {
+	s := newRefusing(t, map[string]string{"world-2": violation}, stageWith(1, needsApproval))
+	s.settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+	s.entriesAre("canary-1@2 Ready, canary-2@2 Ready, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
+}
+
+// A rollback goes on for the clusters that may have the stable revision.
+func TestRefused_cluster_does_not_hold_up_a_rollback(t *testing.T) {
+	s := newRefusing(t, nil)
+	s.refusals = rollout.Refusals{1: {"canary-1": violation, "canary-2": violation}} // the first of them gets the bad one
+	s.editImage("bad")
+	s.settles("RolledBack 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+	s.entriesAre("canary-1@1 Ready, canary-2@2 Failed PodSecurityRefused, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
+}
+
+func TestRefused_at_once(t *testing.T) {
+	refused := rollout.Refusals{3: {"east": violation, "north": violation}}
+	in := NewInput(AtRevision(3), Chosen("east"), Chosen("north"), Chosen("west"),
+		WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(2)), Entry("west", v1alpha1.ClusterReady, DesiredRevision(2))),
+		Observed("east", Observation(v1alpha1.ClusterReady)), Observed("west", Observation(v1alpha1.ClusterReady)),
+		func(in *rollout.Input) { in.Refusals = refused })
+	got := StatusOf(in)
+	s := &refusing{scenario: &scenario{stagedFleet: &stagedFleet{app: &v1alpha1.AppService{Status: got}}, t: t}}
+	s.entriesAre("east@2 Failed PodSecurityRefused, north@0 Failed PodSecurityRefused, west@3 Progressing RollingOut")
+	if got, want := got.Cluster("north").Message, "revision 3 "+violation+"; the cluster does not get the AppService"; got != want {
+		t.Errorf("the message is %q, want %q", got, want)
+	}
+	if again := StatusOf(Next(in)); toText(again) != toText(got) {
+		t.Errorf("the status changed at rest:\n%s\n%s", toText(got), toText(again))
+	}
+	// When the label of the namespace allows it, the clusters get the revision.
+	allowed := StatusOf(Next(Next(in, func(in *rollout.Input) { in.Refusals = nil }), Observed("north", observation.Observation{
+		UID: UID, Generation: Generation, Revision: 3, Planned: 2, Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut,
+	})))
+	s.app.Status = allowed
+	s.entriesAre("east@3 Progressing RollingOut, north@3 Progressing RollingOut, west@3 Progressing RollingOut")
+}
+
+func TestRefused_spec_has_no_revision(t *testing.T) {
+	refused := func(in *rollout.Input) { in.IsSpecPending, in.SpecRefusal = true, violation }
+	for name, c := range map[string]struct {
+		in      rollout.Input
+		ready   string
+		entries string
+	}{
+		"the first one": {
+			in:      NewInput(Chosen("east"), refused),
+			ready:   "the pod template " + violation + "; no cluster gets the AppService: change the spec, or let an administrator of the hub label namespace shop with another pod-security.kubernetes.io/enforce; 1 of 1 cluster not ready: east (PodSecurityRefused)",
+			entries: "east@0 Pending PodSecurityRefused",
+		},
+		"an edit": {
+			in: NewInput(AtRevision(1), Chosen("east"), refused, WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(1))),
+				Observed("east", Observation(v1alpha1.ClusterReady)), func(in *rollout.Input) { in.App.Status.Rollout.Revision = 1 }),
+			ready:   "the pod template " + violation + "; the clusters keep revision 1: change the spec, or let an administrator of the hub label namespace shop with another pod-security.kubernetes.io/enforce",
+			entries: "east@1 Ready",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := status.Compute(c.in, rollout.Plan(c.in))
+			s := &refusing{scenario: &scenario{stagedFleet: &stagedFleet{app: &v1alpha1.AppService{Status: got}}, t: t}}
+			s.entriesAre(c.entries)
+			if !got.Rollout.SpecRefused {
+				t.Error("the status does not say that the spec is refused")
+			}
+			for _, condition := range got.Conditions {
+				switch {
+				case condition.Type == v1alpha1.ConditionPlaced:
+				case condition.Reason != v1alpha1.ReasonPodSecurityRefused:
+					t.Errorf("%s has reason %s", condition.Type, condition.Reason)
+				case condition.Type == v1alpha1.ConditionReady && condition.Message != c.ready:
+					t.Errorf("Ready says\n%s, want\n%s", condition.Message, c.ready)
+				}
+			}
+		})
+	}
+}
