@@ -21,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/sources"
 )
@@ -45,6 +46,8 @@ type options struct {
 	propagateFrom           string
 	propagated              sources.Namespaces
 	podSecurityLevel        string
+	namespaceLabels         string
+	copiedLabels            delivery.NamespaceLabels
 	podSecurity             podsecurity.Level
 	metrics                 metricsFlags
 	probeAddress            string
@@ -116,6 +119,7 @@ func (o *options) addFlags(command *cobra.Command) {
 	f.DurationVar(&o.secretGrace, "secret-grace", clusters.DefaultSecretGrace, "how long a MemberCluster is kept without its Secret; a MemberCluster with settings of an administrator is kept permanently")
 	f.StringVar(&o.propagateFrom, "propagate-from", "", "`namespaces` on the hub whose labelled ConfigMaps and Secrets may travel with AppServices (spec.configuration), separated by commas, or * for all; empty disables it. The permissions are in config/propagation")
 	f.StringVar(&o.podSecurityLevel, "pod-security-level", string(podsecurity.Baseline), "`level` of the Pod Security Standards for AppServices in namespaces on the hub without the label pod-security.kubernetes.io/enforce: privileged, baseline or restricted")
+	f.StringVar(&o.namespaceLabels, "namespace-labels", "", "`keys` of labels, and prefixes of keys that end with a slash, separated by commas: a namespace that is created on a member gets these labels of the namespace on the hub, and always those of pod security")
 	o.metrics.addFlags(f)
 	f.StringVar(&o.probeAddress, "health-probe-bind-address", ":8081", "`address` of /healthz and /readyz; 0 disables them")
 	f.BoolVar(&o.leaderElect, "leader-elect", true, "use leader election, so that only one of several replicas is active")
@@ -160,6 +164,9 @@ func (o *options) check() error {
 	}
 	if o.podSecurity, err = podsecurity.ParseLevel(o.podSecurityLevel); err != nil {
 		return fmt.Errorf("--pod-security-level %w", err)
+	}
+	if o.copiedLabels, err = delivery.ParseNamespaceLabels(o.namespaceLabels); err != nil {
+		return fmt.Errorf("--namespace-labels: %w", err)
 	}
 	return o.findSources()
 }

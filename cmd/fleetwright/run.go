@@ -91,7 +91,7 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	hub := manager.GetLocalManager()
 	observations := planner.NewObservations()
 	older := templates.NewReader(hub.GetAPIReader())
-	deliverer := delivery.New(hub, hubID, older, observations)
+	deliverer := delivery.New(hub, hubID, older, observations, o.copiedLabels)
 	configuration, err := o.newSources(hub)
 	if err != nil {
 		return err

@@ -58,8 +58,9 @@ type Deliverer struct {
 	differ   object.Differ
 	verifier *verifier
 	// templates are shared by all members.
-	templates *templates.Reader
-	snapshots *snapshots.Reader
+	templates  *templates.Reader
+	snapshots  *snapshots.Reader
+	namespaces *hubNamespaces
 
 	mu sync.Mutex
 	// engagements has the engagements of each member, the newest last.
@@ -67,8 +68,9 @@ type Deliverer struct {
 }
 
 // New returns a Deliverer for the AppServices of a hub. It marks its objects with the identity of
-// the hub, and reports its observations. The templates of older revisions come from the reader.
-func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Reporter) *Deliverer {
+// the hub, and reports its observations. The templates of older revisions come from the reader. A
+// namespace that is created on a member gets the labels of pod security and the selected ones.
+func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Reporter, selected NamespaceLabels) *Deliverer {
 	return &Deliverer{
 		hub:         hub,
 		events:      hub.GetEventRecorder(eventSource),
@@ -78,6 +80,7 @@ func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Re
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
 		templates:   older,
 		snapshots:   snapshots.NewReader(hub.GetAPIReader(), maxContents),
+		namespaces:  &hubNamespaces{live: hub.GetAPIReader(), selected: selected},
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}
 }
@@ -170,11 +173,12 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		}
 	}
 	objects := &object.Member{
-		HubID:   d.hubID,
-		Differ:  d.differ,
-		Client:  member.GetClient(),
-		Live:    member.GetAPIReader(),
-		OnApply: func(err error, took time.Duration) { measureApply(name.String(), err, took) },
+		HubID:           d.hubID,
+		NamespaceLabels: d.namespaces.labels,
+		Differ:          d.differ,
+		Client:          member.GetClient(),
+		Live:            member.GetAPIReader(),
+		OnApply:         func(err error, took time.Duration) { measureApply(name.String(), err, took) },
 	}
 	announcer := announcer{
 		hubID: d.hubID, cluster: name.String(), hub: d.events,

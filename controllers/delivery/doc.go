@@ -5,7 +5,7 @@
 //
 // # Usage
 //
-//	deliverer := delivery.New(hub, hubID, templates.NewReader(hub.GetAPIReader()), reporter)
+//	deliverer := delivery.New(hub, hubID, templates.NewReader(hub.GetAPIReader()), reporter, nil)
 //	err := manager.Add(deliverer)
 //
 // A [Deliverer] dispatches the changes of AppServices, AppServiceSlices and MemberClusters on the
@@ -14,7 +14,7 @@
 // the controller of a member, which ends with the context. All arguments of New are required:
 //
 //   - hub has a cache of AppServices, AppServiceSlices and MemberClusters, and may patch
-//     memberclusters/status.
+//     memberclusters/status and get namespaces.
 //   - hubID is the identity of the hub. It must never change: objects with another one are foreign.
 //   - reporter receives the observations. It is usually planner.Observations.
 //

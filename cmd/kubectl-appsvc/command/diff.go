@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -22,6 +24,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/difference"
+	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
@@ -44,6 +47,9 @@ rollout is in progress or has failed.
 
 The content of ConfigMaps and Secrets in spec.configuration is compared too, with your permissions:
 that of the revision of a cluster with that of the object on the hub. Values of Secrets are hidden.
+
+Clusters whose pods violate the Pod Security Standard of the namespace are Refused. Without the label
+pod-security.kubernetes.io/enforce, the command assumes the level baseline.
 
 The exit code is 0 without a difference, 1 with one, and greater than 1 after an error, as that of
 kubectl diff.`,
@@ -127,7 +133,11 @@ func (o *hubOptions) diff(ctx context.Context, name, file string, only []string)
 			return nil, err
 		}
 	}
-	changes, err := difference.Between(before, after, members, history, h.contentsOf(ctx, statusOf))
+	standard, err := h.standardOf(ctx, after.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	changes, err := difference.Between(before, after, members, history, h.contentsOf(ctx, statusOf), standard)
 	if err != nil || len(only) == 0 {
 		return changes, err
 	}
@@ -137,13 +147,37 @@ func (o *hubOptions) diff(ctx context.Context, name, file string, only []string)
 	return slices.DeleteFunc(changes, func(c difference.Cluster) bool { return c.Name != only[0] }), nil
 }
 
+// standardOf returns what new pods of a namespace must comply with. The operator's flag is not known:
+// without a label that can be read, its default is assumed.
+func (h hub) standardOf(ctx context.Context, namespace string) (difference.Standard, error) {
+	found := &metav1.PartialObjectMetadata{}
+	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
+	err := h.Get(ctx, client.ObjectKey{Name: namespace}, found)
+	why := fmt.Sprintf("namespace %s has no label %s", namespace, podsecurity.EnforceLabel)
+	switch level, isLabelled := found.Labels[podsecurity.EnforceLabel]; {
+	case apierrors.IsForbidden(err):
+		why = fmt.Sprintf("you may not read namespace %s", namespace)
+	case err != nil:
+		return difference.Standard{}, fmt.Errorf("read namespace %s: %w", namespace, err)
+	case isLabelled:
+		return difference.Standard{
+			Policy: podsecurity.PolicyOf(found.Labels, ""),
+			Source: fmt.Sprintf("namespace %s has the label %s=%s", namespace, podsecurity.EnforceLabel, level),
+		}, nil
+	}
+	return difference.Standard{
+		Policy: podsecurity.PolicyOf(nil, podsecurity.Baseline),
+		Source: fmt.Sprintf("assuming %s, the default of the operator's --pod-security-level, because %s", podsecurity.Baseline, why),
+	}, nil
+}
+
 // diffText joins the changes. Clusters with the same changes are named together.
 func diffText(changes []difference.Cluster) string {
 	names := map[string][]string{} // by what changes
 	var order []string
 	for _, change := range changes {
 		text := change.Diff
-		if change.Kind == difference.Invalid {
+		if change.Kind == difference.Invalid || change.Kind == difference.Refused {
 			text = strings.TrimSpace(text) + "\n"
 		}
 		key := string(change.Kind) + "\n" + text

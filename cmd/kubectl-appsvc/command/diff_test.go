@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -47,6 +48,30 @@ func TestDiff(t *testing.T) {
 		got := run(t, "diff", "compared", "east", "-f", edited)
 		if got.code != 1 || !strings.Contains(got.out, "MODE") || strings.Contains(got.out, "-  replicas: 3") {
 			t.Errorf("%+v", got)
+		}
+	})
+	const onHostNetwork = `, overrides: [{name: net, clusterNames: [east], patches: [{target: Deployment, operations: [{op: add, path: /spec/template/spec/hostNetwork, value: true}]}]}]}`
+	t.Run("pods that the namespace forbids, with an assumption", func(t *testing.T) {
+		write(head + "spec: {image: 'nginx:2', placement: {clusterNames: [east]}" + onHostNetwork)
+		got := run(t, "diff", "compared", "east", "-f", edited)
+		const want = "# Refused on 1 cluster: east\n" + `violates PodSecurity "baseline:v1.36": host namespaces (hostNetwork=true) ` +
+			"(assuming baseline, the default of the operator's --pod-security-level, because namespace default has no label pod-security.kubernetes.io/enforce)\n"
+		if got.code != 1 || got.out != want {
+			t.Errorf("%+v, want %s", got, want)
+		}
+	})
+	t.Run("pods that the label of the namespace forbids", func(t *testing.T) {
+		for name, level := range map[string]string{"lax": "privileged", "strict": "baseline"} {
+			namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: name + "-", Labels: map[string]string{"pod-security.kubernetes.io/enforce": level}}}
+			if err := hub.Create(t.Context(), namespace); err != nil {
+				t.Fatal(err)
+			}
+			content := strings.Replace(head, "compared", "new, namespace: "+namespace.Name, 1) + "spec: {image: nginx, placement: {clusterNames: [east]}" + onHostNetwork
+			got := runWith(t, content, "--kubeconfig", hubKubeconfig, "diff", "new", "-f", "-")
+			isRefused := strings.Contains(got.out, `violates PodSecurity "baseline:v1.36": host namespaces (hostNetwork=true) (namespace `+namespace.Name+` has the label pod-security.kubernetes.io/enforce=baseline)`)
+			if got.code != 1 || isRefused != (level == "baseline") || strings.Contains(got.out, "assuming") {
+				t.Errorf("%s: %+v", level, got)
+			}
 		}
 	})
 	t.Run("a new AppService, from the standard input", func(t *testing.T) {

@@ -151,7 +151,7 @@ func TestBetween_with_configuration(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := on(newConfigured(), "east", "north")
-			changes, err := difference.Between(before, test.after, members, history, test.contents)
+			changes, err := difference.Between(before, test.after, members, history, test.contents, difference.Standard{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -165,7 +165,7 @@ func TestBetween_with_configuration(t *testing.T) {
 		})
 	}
 	t.Run("a source of another name is in the heading", func(t *testing.T) {
-		changes, err := difference.Between(on(newConfigured(), "north"), newConfigured(), members[1:], history, with("configmap/settings-eu", configMap(nil)))
+		changes, err := difference.Between(on(newConfigured(), "north"), newConfigured(), members[1:], history, with("configmap/settings-eu", configMap(nil)), difference.Standard{})
 		if err != nil || len(changes) != 1 || !strings.HasPrefix(changes[0].Diff, "--- ConfigMap/settings (now, from settings-eu)\n+++ ConfigMap/settings (edited, from settings-eu)\n") {
 			t.Errorf("%v %+v", err, changes)
 		}

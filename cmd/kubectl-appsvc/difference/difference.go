@@ -1,7 +1,7 @@
 // Package difference computes what an edit of an AppService changes on each cluster, before it is
 // saved. It is pure: it places and renders with the planner's and delivery's own code.
 //
-//	changes, err := difference.Between(before, after, memberClusters, history, contents)
+//	changes, err := difference.Between(before, after, memberClusters, history, contents, standard)
 //
 // It compares what the operator applies, not what is on the members: fields that others own there do
 // not appear. ConfigMaps and Secrets of spec.configuration are compared by their content. Values of
@@ -37,6 +37,9 @@ const (
 	Changed Kind = "Changed"
 	// Invalid: the AppService cannot be rendered for the cluster, which keeps what it runs.
 	Invalid Kind = "Invalid"
+	// Refused: the pods violate the Pod Security Standard of the namespace. The cluster keeps what it
+	// runs. If all clusters are Refused, the hub plans no part of the new pod template.
+	Refused Kind = "Refused"
 )
 
 // Cluster is what changes on one cluster.
@@ -45,16 +48,18 @@ type Cluster struct {
 	Name string `json:"name"`
 	// Kind says what happens.
 	Kind Kind `json:"kind"`
-	// Diff has the changes of the objects, as unified diffs of YAML. For Invalid, it is the error.
+	// Diff has the changes of the objects, as unified diffs of YAML. For Invalid and Refused, it is
+	// the reason.
 	Diff string `json:"diff"`
 }
 
 // Between returns the clusters on which an edit of an AppService changes something, sorted by name.
 // The entries of before are in its status; before is nil for a new AppService. history has the
 // revisions that are stored: a cluster that keeps an older revision is compared with that. contents
-// reads the contents of the configuration, and is not used without spec.configuration.
+// reads the contents of the configuration, and is not used without spec.configuration. standard is
+// what new pods must comply with.
 // An error means that a selector of after is invalid.
-func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluster, history []revision.Stored, contents Contents) ([]Cluster, error) {
+func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluster, history []revision.Stored, contents Contents, standard Standard) ([]Cluster, error) {
 	planned := after.DeepCopy()
 	if before != nil {
 		planned.Status = before.Status
@@ -63,6 +68,7 @@ func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluste
 	if err != nil {
 		return nil, err
 	}
+	security := newSecurity(planned, history, standard)
 	changes := []Cluster{} // an empty list, not null, as JSON
 	for i := range members {
 		member := &members[i]
@@ -82,6 +88,9 @@ func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluste
 		if change.Kind != Invalid {
 			if change.Diff = diff(was, is); change.Diff == "" {
 				continue
+			}
+			if refusal := security.refusal(member, len(is.objects) > 0); refusal != "" {
+				change.Kind, change.Diff = Refused, refusal
 			}
 		}
 		changes = append(changes, change)
@@ -115,8 +124,10 @@ func given(app *v1alpha1.AppService, member *v1alpha1.MemberCluster, history []r
 		return desired{}, true
 	}
 	composed, stored := app, revision.Stored{}
-	// With configuration, the spec may have no revision yet: it waits for a source.
-	if entry.Revision != 0 && (entry.Revision != app.Status.Rollout.Revision || app.HasConfiguration()) {
+	// With configuration, the spec may have no revision yet: it waits for a source. If its pods are
+	// refused, it has none either.
+	mayHaveNone := app.HasConfiguration() || app.Status.Rollout.SpecRefused
+	if entry.Revision != 0 && (entry.Revision != app.Status.Rollout.Revision || mayHaveNone) {
 		i := slices.IndexFunc(history, func(s revision.Stored) bool { return s.Number == entry.Revision })
 		if i < 0 {
 			return desired{}, false

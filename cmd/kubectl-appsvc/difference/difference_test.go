@@ -60,7 +60,7 @@ func TestBetween(t *testing.T) {
 			want: map[string]string{"east": "Invalid"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			changes, err := difference.Between(test.before, test.after, members, test.history, nil)
+			changes, err := difference.Between(test.before, test.after, members, test.history, nil, difference.Standard{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func changedLines(change difference.Cluster) string {
 }
 
 func TestBetween_with_an_invalid_selector(t *testing.T) {
-	if _, err := difference.Between(nil, newApp("web:1"), nil, nil, nil); err == nil || !strings.Contains(err.Error(), "clusterSelector") {
+	if _, err := difference.Between(nil, newApp("web:1"), nil, nil, nil, difference.Standard{}); err == nil || !strings.Contains(err.Error(), "clusterSelector") {
 		t.Errorf("the error is %v", err)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -49,11 +50,22 @@ func isNamespaceMissing(err error, namespace string) bool {
 		status.Status().Details.Kind == "namespaces"
 }
 
-// createNamespace creates a namespace with Fleetwright's marks. It is never deleted.
+// createNamespace creates a namespace with Fleetwright's marks, and with labels of the namespace on the
+// hub. They are not updated later, because others on the member may set their own. A namespace is never
+// deleted.
 func (m *Member) createNamespace(ctx context.Context, name string) error {
+	labels := map[string]string{}
+	if m.NamespaceLabels != nil {
+		fromHub, err := m.NamespaceLabels(ctx, name)
+		if err != nil {
+			return err
+		}
+		maps.Copy(labels, fromHub)
+	}
+	labels[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:        name,
-		Labels:      map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy},
+		Labels:      labels,
 		Annotations: map[string]string{v1alpha1.AnnotationHub: m.HubID},
 	}}
 	err := m.Client.Create(ctx, namespace, client.FieldOwner(v1alpha1.ManagedBy))

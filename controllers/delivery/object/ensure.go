@@ -27,6 +27,8 @@ type Member struct {
 	Client client.Client
 	// Live reads from the member itself.
 	Live client.Reader
+	// NamespaceLabels returns the labels that a namespace gets when it is created. It may be nil.
+	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
 	// OnApply is called for each apply, with its error and its duration. It may be nil.
 	OnApply func(err error, took time.Duration)
 }
