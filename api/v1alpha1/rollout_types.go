@@ -133,7 +133,8 @@ type RolloutStatus struct {
 	// that edit.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
-	// PodSecurity is what the pod template of the revision must comply with on every cluster.
+	// PodSecurity is what the pod template of the revision must comply with on every cluster: the
+	// policy of the namespace when the template was new, or a later one that allows more.
 	// It is absent if the template was made while the namespace allowed everything, or by an older
 	// version of Fleetwright.
 	// +optional

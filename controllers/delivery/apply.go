@@ -91,8 +91,8 @@ func render(t task, hubID string) (workload.Workload, error) {
 
 // refusalOf returns why the pod template of a task violates the policy of its revision, or "". The
 // planner gives a cluster no such revision; but since then, a label of the MemberCluster may have
-// changed, and with it the overrides that match. A Deployment that was applied as it is desired is
-// not checked again.
+// changed, and with it the overrides that match. What runs goes on: a Deployment that was applied as it
+// is desired is not checked again, nor one whose pods violate the policy in the same way.
 func refusalOf(t task, desired workload.Workload) (string, error) {
 	if t.podSecurity == nil {
 		return "", nil
@@ -106,7 +106,11 @@ func refusalOf(t task, desired workload.Workload) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return podsecurity.Refusal(template, t.podSecurity), nil
+	refusal := podsecurity.Refusal(template, t.podSecurity)
+	if refusal != "" && t.objects.isOwned("Deployment") && refusal == podsecurity.Refusal(&t.objects.deployment.Spec.Template, t.podSecurity) {
+		return "", nil
+	}
+	return refusal, nil
 }
 
 // applyService ensures the Service. If none is desired, it deletes the Service of the AppService or

@@ -2,10 +2,12 @@ package delivery
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -119,6 +121,18 @@ func TestTemplate_that_a_new_label_of_the_member_makes_forbidden_is_not_applied(
 	eventually(t, func() error {
 		if !s.deployment().Spec.Template.Spec.HostNetwork {
 			return errors.New("the pods are not in the network of the node")
+		}
+		return nil
+	})
+
+	// What runs goes on, also under a policy that forbids it.
+	eventually(t, func() error { return s.compareVersions(s.member.GetClient(), onMember, &appsv1.Deployment{}) })
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
+	s.app.Status.Rollout.PodSecurity = &v1alpha1.PodSecurity{Level: v1alpha1.PodSecurityBaseline, Version: "v1.36"}
+	s.plan()
+	eventually(t, func() error {
+		if got := *s.deployment().Spec.Replicas; got != 3 {
+			return fmt.Errorf("%d replicas", got)
 		}
 		return nil
 	})

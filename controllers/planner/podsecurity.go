@@ -26,8 +26,9 @@ import (
 
 // A revision keeps the policy that its namespace had when the template was new, and complies with
 // it on every cluster. So what runs is not affected by a later label, a later flag or an upgrade:
-// the template is scaled, repaired, rotated, retried and returned to under its own policy. A cluster
-// that does not run the AppService yet must comply with the present policy too.
+// the template is scaled, repaired, rotated, retried and returned to under its own policy. If the
+// present policy allows more, it replaces that of the present revision where a cluster needs it. On a
+// cluster that does not run the AppService yet, the present policy decides.
 
 // admitUnlessKnown decides whether the template of the spec may become a revision, and returns what
 // it must comply with. A template that the history has is not new, and keeps its policy.
@@ -97,7 +98,8 @@ func (r *Reconciler) refuse(ctx context.Context, in *rollout.Input) error {
 	return nil
 }
 
-// refusalsOf returns why clusters must not get a revision, by cluster.
+// refusalsOf returns why clusters must not get a revision, by cluster. It sets the policy of the
+// revision of the spec to the present one if a cluster may get it only by that.
 func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number int64) (map[string]string, error) {
 	var refusals map[string]string
 	var checks *podChecks
@@ -116,9 +118,13 @@ func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number i
 				return nil, err
 			}
 		}
-		refusal := checks.refusal(in.Members[cluster], own)
-		if refusal == "" && isFirstDelivery(in, entry, cluster) {
-			refusal = checks.refusal(in.Members[cluster], present)
+		byOwn, byPresent := checks.refusal(in.Members[cluster], own), checks.refusal(in.Members[cluster], present)
+		refusal := byOwn
+		switch {
+		case isFirstDelivery(in, entry, cluster) && byPresent != "":
+			refusal = byPresent
+		case byOwn != "" && byPresent == "" && number == in.Revision && !in.IsSpecPending:
+			in.PodSecurity, refusal = present, ""
 		}
 		if refusal != "" {
 			if refusals == nil {

@@ -166,6 +166,18 @@ func TestOverride_that_is_refused_fails_its_clusters(t *testing.T) {
 	s.restart()
 	s.reconcileOnce()
 	s.checkWrites()
+
+	s.label("privileged") // the same revision, under a policy that allows more
+	s.report("west", s.readyObservation())
+	s.report("east", s.readyObservation())
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterReady))
+	s.checkRollout(2, false, nil)
+	s.label("baseline") // what runs goes on
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
+	s.waitForPlan()
+	s.report("west", s.readyObservation())
+	s.report("east", s.readyObservation())
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterReady))
 }
 
 // The operator before the upgrade allowed everything. What runs goes on: an upgrade, a label and a

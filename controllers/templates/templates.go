@@ -103,7 +103,11 @@ func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry
 	if err != nil {
 		return Desired{}, err
 	}
-	return Desired{Spec: revision.Compose(app.Spec, stored.Template), Configuration: stored.Configuration, PodSecurity: stored.PodSecurity}, nil
+	policy := stored.PodSecurity
+	if entry.Revision == app.Status.Rollout.Revision {
+		policy = app.Status.Rollout.PodSecurity // it may allow more since the revision was stored
+	}
+	return Desired{Spec: revision.Compose(app.Spec, stored.Template), Configuration: stored.Configuration, PodSecurity: policy}, nil
 }
 
 // Revision returns a revision of an AppService, without its ControllerRevision. It must not be

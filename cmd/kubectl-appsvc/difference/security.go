@@ -46,11 +46,8 @@ func (s security) refusal(member *v1alpha1.MemberCluster, isWanted bool) string 
 	if err != nil {
 		return "" // Between has reported it
 	}
-	refusal := podsecurity.Refusal(template, s.ofRevision)
-	if refusal == "" && !runs {
-		refusal = podsecurity.Refusal(template, s.present.Policy)
-	}
-	if refusal == "" {
+	refusal := podsecurity.Refusal(template, s.present.Policy)
+	if refusal == "" || runs && podsecurity.Refusal(template, s.ofRevision) == "" {
 		return ""
 	}
 	return refusal + " (" + s.present.Source + ")"
