@@ -176,7 +176,7 @@ func connected(ctx context.Context, t testing.TB, config *rest.Config) (cluster.
 		o.MapperProvider = func(*rest.Config, *http.Client) (meta.RESTMapper, error) { return Mapper(), nil }
 		o.Cache = cache.Options{
 			DefaultLabelSelector:        labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
-			DefaultTransform:            cache.TransformStripManagedFields(),
+			DefaultTransform:            Transform(),
 			ReaderFailOnMissingInformer: true,
 		}
 	})
