@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 	"runtime"
@@ -204,8 +205,12 @@ func setUpLogging(level, format string) error {
 	default:
 		return fmt.Errorf("--log-format %q: want json or text", format)
 	}
-	log := logr.FromSlogHandler(handler)
-	ctrl.SetLogger(log)
-	klog.SetLogger(log)
+	handler = newLineLimiter(handler)
+	logger := logr.FromSlogHandler(handler)
+	ctrl.SetLogger(logger)
+	klog.SetLogger(logger)
+	// The servers of net/http write to the standard logger.
+	log.SetFlags(0)
+	log.SetOutput(slog.NewLogLogger(handler, slog.LevelWarn).Writer())
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -196,6 +197,36 @@ func TestMetrics_are_served(t *testing.T) {
 		h.addHubAsMember(t, "alpha")
 		h.removeMember(t, "alpha")
 	})
+	t.Run("to nobody who fills the log", func(t *testing.T) {
+		const times = 50
+		for i := range times {
+			if code, _, _ := standby.scrape(t, "https", http.MethodGet, fmt.Sprintf("wrong-%d", i)); code != http.StatusInternalServerError {
+				t.Fatalf("a wrong token: got %d", code)
+			}
+			if _, err := tls.Dial("tcp", standby.metrics, &tls.Config{ServerName: "another.example"}); err == nil {
+				t.Fatal("the client accepts the certificate")
+			}
+		}
+		standby.waitForLine(t, "http: TLS handshake error")
+		written := map[string]int{}
+		for line := range strings.Lines(standby.output.String()) {
+			var entry struct{ Msg string }
+			if err := json.Unmarshal([]byte(line), &entry); err != nil {
+				t.Errorf("a line is not in the format of the log: %s", line)
+			}
+			for _, kind := range clientLines {
+				if strings.HasPrefix(entry.Msg, kind) {
+					written[kind]++
+				}
+			}
+		}
+		// One line a minute, and the test may take some minutes.
+		for kind, lines := range written {
+			if lines > times/5 {
+				t.Errorf("%d lines begin with %q", lines, kind)
+			}
+		}
+	})
 	standby.terminateQuietly(t)
 	t.Run("to everybody by HTTP with --metrics-secure=false", func(t *testing.T) {
 		r := scraped(t, h, "--metrics-secure=false")
@@ -206,6 +237,17 @@ func TestMetrics_are_served(t *testing.T) {
 		r.terminate(t)
 	})
 	leader.terminateQuietly(t)
+}
+
+// waitForLine waits until the log contains a text.
+func (r scrapedReplica) waitForLine(t *testing.T, text string) {
+	t.Helper()
+	eventually(t, time.Minute, func() error {
+		if !strings.Contains(r.output.String(), text) {
+			return fmt.Errorf("the log has no %q", text)
+		}
+		return nil
+	})
 }
 
 // terminateQuietly is terminate without its check of the log, which has the refused clients.
