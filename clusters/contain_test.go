@@ -119,7 +119,7 @@ func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) 
 		m.waitForMessage(t, message)
 		m.checkNotEngaged(t, 0)
 		m.volatiles(volatile("good"), "")
-		m.waitForEngagement(t, 1, withinReconnect)
+		m.waitForEngagement(t, 1, testTimeout)
 	})
 
 	t.Run("in a watch of an engaged member", func(t *testing.T) {
@@ -130,7 +130,7 @@ func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) 
 		m.waitForEnd(t, e, testTimeout)
 		m.waitForMessage(t, message)
 		m.volatiles(volatile("good"), "")
-		eventually(t, withinReconnect, func() error {
+		eventually(t, testTimeout, func() error {
 			if newest := m.newestEngagement(); newest.ctx.Err() != nil {
 				return errors.New("the member is not engaged")
 			}
@@ -155,5 +155,5 @@ func TestPanic_in_a_transform_function_ends_the_session(t *testing.T) {
 	m.createSecret(t, m.kubeconfig(t))
 	m.waitForMessage(t, "the decoder panicked on the member's data")
 	m.volatiles(volatile("good"), "")
-	m.waitForConditions(t, withinReconnect, summaryConnected)
+	m.waitForConditions(t, testTimeout, summaryConnected)
 }

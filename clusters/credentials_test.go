@@ -11,7 +11,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -263,12 +262,12 @@ func TestKubeconfig_rotation(t *testing.T) {
 		m.changeAddress(t)
 		m.replaceKubeconfig(t, m.kubeconfig(t))
 		second := m.waitForEngagement(t, 2, testTimeout)
-		m.waitForEnd(t, first, 5*time.Second)
+		m.waitForEnd(t, first, testTimeout)
 		m.checkContinues(t, second)
 		if !second.overlapping {
 			t.Error("the old engagement ended first")
 		}
-		eventually(t, 5*time.Second, func() error {
+		eventually(t, testTimeout, func() error {
 			if _, open := old.connectionCounts(); open > 0 {
 				return fmt.Errorf("%d connections to the old server are open", open)
 			}

@@ -108,7 +108,7 @@ func TestMemberCluster_outlives_its_Secret(t *testing.T) {
 		m.waitForConditions(t, testTimeout, "Ready False IdentityChanged, CredentialsValid Unknown NotVerified")
 		m.checkNotEngaged(t, 1)
 		m.acceptIdentity(t, "another")
-		m.waitForEngagement(t, 2, withinRetry)
+		m.waitForEngagement(t, 2, testTimeout)
 	})
 
 	t.Run("until the grace period ends, if it has no setting of an administrator", func(t *testing.T) {

@@ -10,9 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// withinDetection is the longest time for which a member that cannot be observed stays Ready.
-const withinDetection = time.Minute
-
 // maxProbeFailures is the number of failed probes in a row after which a member is disengaged.
 const maxProbeFailures = 3
 
@@ -25,11 +22,11 @@ func TestMember_is_supervised(t *testing.T) {
 			m := env.newMember(t, env.newOperator(t, "fleet-"+memberName(name), productionProbeInterval), "health-"+memberName(name))
 			first := m.join(t)
 			m.link.setMode(t, mode)
-			m.waitForConditions(t, withinDetection, "Ready Unknown Unreachable, CredentialsValid True Accepted")
-			m.waitForEnd(t, first, 5*time.Second)
+			m.waitForConditions(t, testTimeout, "Ready Unknown Unreachable, CredentialsValid True Accepted")
+			m.waitForEnd(t, first, testTimeout)
 			m.createDeployment(t, m.name+"-app")
 			m.link.setMode(t, modePass)
-			second := m.waitForEngagement(t, 2, withinDetection)
+			second := m.waitForEngagement(t, 2, testTimeout)
 			second.waitForDeployment(t, m.name+"-app", 0)
 			m.checkContinues(t, second)
 			if first.cluster == second.cluster {
@@ -72,7 +69,7 @@ func TestMember_is_supervised(t *testing.T) {
 		}
 		m.link.setMode(t, modeSilent)
 		since := time.Now()
-		m.waitForConditions(t, withinDetection, "Ready Unknown Unreachable, CredentialsValid True Accepted")
+		m.waitForConditions(t, testTimeout, "Ready Unknown Unreachable, CredentialsValid True Accepted")
 		if last := o.provider.LastAnswer(m.name); last.After(since) {
 			t.Errorf("it was cut off at %v, and the last answer is of %v", since, last)
 		}
@@ -100,8 +97,8 @@ func TestMember_is_supervised(t *testing.T) {
 		token, revoke := m.newToken(t)
 		e := m.join(t, withToken(token))
 		revoke()
-		m.waitForConditions(t, withinDetection, "Ready False Unauthorized, CredentialsValid False Unauthorized")
-		m.waitForEnd(t, e, 5*time.Second)
+		m.waitForConditions(t, testTimeout, "Ready False Unauthorized, CredentialsValid False Unauthorized")
+		m.waitForEnd(t, e, testTimeout)
 		m.replaceKubeconfig(t, m.kubeconfig(t))
 		m.waitForEngagement(t, 2, testTimeout)
 	})
@@ -117,7 +114,7 @@ func TestMember_is_supervised(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.link.resetConnections() // the open watches would continue for some minutes
-		m.waitForEnd(t, e, withinDetection)
-		m.waitForConditions(t, 20*time.Second, "Ready False Forbidden, CredentialsValid True Accepted")
+		m.waitForEnd(t, e, testTimeout)
+		m.waitForConditions(t, testTimeout, "Ready False Forbidden, CredentialsValid True Accepted")
 	})
 }

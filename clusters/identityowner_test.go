@@ -18,7 +18,7 @@ func TestIdentity_belongs_to_the_MemberCluster(t *testing.T) {
 		e := victim.join(t)
 		// The member is disconnected, and its MemberCluster keeps the old identity.
 		victim.proxy.setIdentity("somewhere else")
-		victim.waitForEnd(t, e, withinDetection)
+		victim.waitForEnd(t, e, testTimeout)
 		other.proxy.setIdentity(id)
 		other.createSecret(t, other.kubeconfig(t))
 		other.waitForConditions(t, testTimeout, duplicate)
@@ -46,6 +46,6 @@ func TestIdentity_belongs_to_the_MemberCluster(t *testing.T) {
 		other.waitForMessage(t, "kubectl delete membercluster owner-detached")
 		other.checkNotEngaged(t, 0)
 		victim.deleteMemberCluster(t)
-		other.waitForEngagement(t, 1, withinRetry)
+		other.waitForEngagement(t, 1, testTimeout)
 	})
 }

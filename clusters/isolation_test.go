@@ -36,14 +36,11 @@ func TestMember_connects_next_to_more_bad_members_than_may_connect_at_a_time(t *
 			}
 			for i := range 3 { // a single fast connection may be chance
 				other, healthy := env.newMember(t, baseline, fmt.Sprintf("alone-%s-%d", name, i)), env.newMember(t, loaded, fmt.Sprintf("beside-%s-%d", name, i))
-				begun := time.Now()
 				other.createSecret(t, other.kubeconfig(t))
 				healthy.createSecret(t, healthy.kubeconfig(t))
-				want, took := other.waitForEngagement(t, 1, testTimeout).at.Sub(begun), healthy.waitForEngagement(t, 1, testTimeout).at.Sub(begun)
-				// A bad member holds a slot for two seconds.
-				if took > 2*want+5*time.Second {
-					t.Errorf("connecting took %s, and %s without bad members", took, want)
-				}
+				// A member that waited for the bad ones would wait for 20 minutes.
+				other.waitForEngagement(t, 1, testTimeout)
+				healthy.waitForEngagement(t, 1, testTimeout)
 			}
 		})
 	}

@@ -67,7 +67,9 @@ func TestMember_is_not_slowed_by_bad_members(t *testing.T) {
 	}
 	t.Logf("without bad members, a write takes %s and its pair %s", median(before[1]), median(before[0]))
 	t.Logf("next to bad members, a write takes %s (%d bad members), and its pair without them %s, over %d pairs", median(during[1]), len(bad), median(during[0]), len(during[0]))
-	if limit := median(during[0])*11/10 + 2*time.Millisecond; median(during[1]) > limit {
+	// A member that waits for a bad one waits for seconds. The limit is far above what the load of the
+	// machine adds to one side of the pairs only.
+	if limit := 2*median(during[0]) + 20*time.Millisecond; median(during[1]) > limit {
 		t.Errorf("healthy members are slowed: want at most %s", limit)
 	}
 }

@@ -91,7 +91,7 @@ func TestCache_is_up_to_date_after_the_member_restarts(t *testing.T) {
 		m.link.resetConnections()
 		m.link.setMode(t, modePass)
 		logDuration(t, fmt.Sprintf("with compaction %t: up to date", compacted), func() {
-			eventually(t, withinReconnect, func() error {
+			eventually(t, testTimeout, func() error {
 				cached := m.newestEngagement().cluster.GetClient()
 				if err := cached.Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: comes}, &appsv1.Deployment{}); err != nil {
 					return err
@@ -102,7 +102,7 @@ func TestCache_is_up_to_date_after_the_member_restarts(t *testing.T) {
 				return nil
 			})
 		})
-		m.waitForConditions(t, withinReconnect, summaryConnected)
+		m.waitForConditions(t, testTimeout, summaryConnected)
 		m.checkContinues(t, m.newestEngagement())
 		t.Logf("%d engagements and %d lists so far", len(m.operator.recorder.engagements(m.name)), len(ownEnv.member.listRequests(m.user())))
 	}
@@ -122,26 +122,23 @@ func TestMember_that_flaps_is_reconnected_with_delays(t *testing.T) {
 	o := env.newOperator(t, "fleet-flapping", func(o *setup) { o.ProbeInterval = 200 * time.Millisecond })
 	m := env.newMember(t, o, "flapping")
 	m.join(t)
-	const window = 35 * time.Second
+	const sessions = 5
+	begun := time.Now()
 	// The member fails as soon as it is connected, and recovers as soon as the operator has
 	// disengaged it.
-	for end := time.Now().Add(window); time.Now().Before(end); {
+	for n := 1; n < sessions; n++ {
 		e := m.newestEngagement()
 		m.link.setMode(t, modeRefuse)
 		m.waitForEnd(t, e, testTimeout)
 		m.link.setMode(t, modePass)
-		eventually(t, testTimeout, func() error {
-			if m.newestEngagement().cluster == e.cluster && time.Now().Before(end) {
-				return errors.New("the member is not connected yet")
-			}
-			return nil
-		})
+		m.waitForEngagement(t, n+1, testTimeout)
 	}
-	// Sessions begin at about 0, 1, 3, 7, 15 and 31 seconds. Each session causes two status writes
+	// Sessions begin at 0, 1, 3, 7 and 15 seconds or later. Each session causes two status writes
 	// and two events: when it begins and when it ends. There is one more of each for the
-	// credentials. Without delays, a session would begin every two seconds.
-	const maxSessions = 7
-	sessions := len(o.recorder.engagements(m.name))
+	// credentials.
+	if took := time.Since(begun); took < 15*time.Second {
+		t.Errorf("%d sessions began within %s", sessions, took)
+	}
 	var status, events int
 	for _, r := range env.hub.requests(o.user) {
 		switch {
@@ -151,11 +148,10 @@ func TestMember_that_flaps_is_reconnected_with_delays(t *testing.T) {
 			events++
 		}
 	}
-	t.Logf("in %s: %d sessions, %d writes of the MemberCluster, %d of events", window, sessions, status, events)
-	if sessions < 2 || sessions > maxSessions || status > 2*maxSessions+3 || events > 2*maxSessions+1 {
-		t.Errorf("want at most %d sessions, with two status writes and two events each", maxSessions)
+	t.Logf("%d sessions, %d writes of the MemberCluster, %d of events", sessions, status, events)
+	if status > 2*sessions+3 || events > 2*sessions+1 {
+		t.Error("want two status writes and two events for each session")
 	}
-	m.link.setMode(t, modePass)
-	logDuration(t, "connected", func() { m.waitForConditions(t, 90*time.Second, summaryConnected) })
+	logDuration(t, "connected", func() { m.waitForConditions(t, testTimeout, summaryConnected) })
 	m.checkContinues(t, m.newestEngagement())
 }

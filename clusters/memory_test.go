@@ -78,7 +78,7 @@ func TestMember_uses_a_limited_amount_of_memory(t *testing.T) {
 			runtime.GC()
 			before, peak := heapBytes(), uint64(0)
 			m.createSecret(t, m.kubeconfig(t))
-			eventually(t, 4*testTimeout, func() error {
+			eventually(t, testTimeout, func() error {
 				if peak = max(peak, heapBytes()); peak > before+maxMemory {
 					t.Fatalf("%d MiB are used", (peak-before)>>20)
 				}

@@ -322,7 +322,7 @@ func TestNetworkLink_modes(t *testing.T) {
 	}
 	var timeout net.Error
 	first := dial()
-	if err := answers(first, 5*time.Second); err != nil {
+	if err := answers(first, testTimeout); err != nil {
 		t.Errorf("pass: %v", err)
 	}
 	l.setMode(t, modeSilent)
@@ -334,12 +334,12 @@ func TestNetworkLink_modes(t *testing.T) {
 		t.Errorf("silent, a new connection: %v", err)
 	}
 	l.setMode(t, modePass)
-	if err := answers(second, 5*time.Second); err != nil {
+	if err := answers(second, testTimeout); err != nil {
 		t.Errorf("pass again: %v", err)
 	}
 	_ = l.setModeWithDelay(modeSlow, 60*time.Millisecond)
 	third := dial()
-	if begun := time.Now(); answers(third, 5*time.Second) != nil || time.Since(begun) < 100*time.Millisecond {
+	if begun := time.Now(); answers(third, testTimeout) != nil || time.Since(begun) < 100*time.Millisecond {
 		t.Errorf("slow: answered after %s", time.Since(begun))
 	}
 	l.setMode(t, modeDropSYN)
@@ -347,7 +347,7 @@ func TestNetworkLink_modes(t *testing.T) {
 		t.Errorf("drop: %v", err)
 	}
 	l.setMode(t, modeRefuse)
-	if err := answers(third, 5*time.Second); err == nil {
+	if err := answers(third, testTimeout); err == nil {
 		t.Error("refuse: an old connection works")
 	}
 	if _, err := net.Dial("tcp", l.address); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -355,14 +355,14 @@ func TestNetworkLink_modes(t *testing.T) {
 	}
 	l.setMode(t, modePass)
 	fourth := dial()
-	if err := answers(fourth, 5*time.Second); err != nil {
+	if err := answers(fourth, testTimeout); err != nil {
 		t.Errorf("pass after refuse: %v", err)
 	}
 	l.resetConnections()
-	if err := answers(fourth, 5*time.Second); err == nil {
+	if err := answers(fourth, testTimeout); err == nil {
 		t.Error("after resetConnections: an old connection works")
 	}
-	eventually(t, 5*time.Second, func() error {
+	eventually(t, testTimeout, func() error {
 		if accepted, open := l.connectionCounts(); accepted != 4 || open != 0 {
 			return fmt.Errorf("%d connections were made and %d are open, want 4 and 0", accepted, open)
 		}

@@ -70,10 +70,10 @@ func TestEnd_of_the_manager_ends_all_engagements(t *testing.T) {
 	m := env.newMember(t, o, "resigns")
 	e := m.join(t)
 	o.resign()
-	m.waitForEnd(t, e, 10*time.Second)
+	m.waitForEnd(t, e, testTimeout)
 	select {
 	case <-o.ended:
-	case <-time.After(10 * time.Second):
+	case <-time.After(testTimeout):
 		t.Error("the manager is still waiting")
 	}
 }

@@ -43,7 +43,7 @@ func TestMember_with_an_incomplete_cache_is_not_engaged(t *testing.T) {
 	m.waitForMessage(t, "the member's objects take up more than 4Mi of memory")
 	m.checkNotEngaged(t, 0)
 	m.proxy.setFault(serveAllKinds(50))
-	e := m.waitForEngagement(t, 1, withinReconnect)
+	e := m.waitForEngagement(t, 1, testTimeout)
 	m.checkContinues(t, e)
 }
 

@@ -115,7 +115,7 @@ func TestDeployment_with_an_expensive_quantity_affects_only_its_member(t *testin
 // waitForMessage waits until the message of the Ready condition contains a text.
 func (m *testMember) waitForMessage(t testing.TB, what string) {
 	t.Helper()
-	eventually(t, withinConnectTimeout, func() error {
+	eventually(t, testTimeout, func() error {
 		c := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionReady)
 		if c == nil || !strings.Contains(c.Message, what) {
 			return fmt.Errorf("%s: the condition Ready is %+v, want message %q", m.name, c, what)

@@ -156,22 +156,22 @@ func (g *probeGate) fault(_ http.ResponseWriter, r *http.Request) bool {
 
 // A process that is stopped in turns finds each answer after the time for it has passed. It must
 // not take its own slowness for the members'.
-func TestMembers_of_a_throttled_operator(t *testing.T) {
+func TestMembers_of_an_operator_that_stalls(t *testing.T) {
 	t.Parallel()
 	const count = 20
 	env := sharedEnv(t)
-	p := env.startOperatorProcess(t, "fleet-throttled")
+	p := env.startOperatorProcess(t, "fleet-stalls")
 	gate := &probeGate{}
 	var members []*testMember
 	for i := range count {
-		m := env.newMember(t, p.operator, fmt.Sprintf("throttled-%d", i))
+		m := env.newMember(t, p.operator, fmt.Sprintf("stalls-%d", i))
 		m.proxy.setFault(gate.fault)
 		m.createSecret(t, m.kubeconfig(t))
 		members = append(members, m)
 	}
 	lists := map[string][]string{}
 	for _, m := range members {
-		m.waitForConditions(t, patience, summaryConnected)
+		m.waitForConditions(t, testTimeout, summaryConnected)
 		lists[m.name] = env.member.listRequests(m.user())
 	}
 	checkConnected := func(members []*testMember) {
@@ -190,7 +190,7 @@ func TestMembers_of_a_throttled_operator(t *testing.T) {
 	// may take. Probes of most members are sent in each turn.
 	for range maxProbeFailures + 1 {
 		gate.close()
-		eventually(t, patience, func() error {
+		eventually(t, testTimeout, func() error {
 			if gate.heldProbes() == 0 {
 				return errors.New("no member is probed")
 			}
@@ -202,7 +202,7 @@ func TestMembers_of_a_throttled_operator(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // its timers fire
 		gate.open()
 		t.Logf("%d probes were answered late", held)
-		eventually(t, patience, func() error {
+		eventually(t, testTimeout, func() error {
 			if left := gate.heldProbes(); left > 0 {
 				return fmt.Errorf("%d probes are still held", left)
 			}
@@ -217,7 +217,7 @@ func TestMembers_of_a_throttled_operator(t *testing.T) {
 	// A member that is cut off meanwhile is still found.
 	cut := members[0]
 	cut.link.setMode(t, modeSilent)
-	eventually(t, patience, func() error {
+	eventually(t, testTimeout, func() error {
 		p.stopFor(t, 2*time.Second)
 		time.Sleep(2 * time.Second)
 		if got := conditionSummary(cut.memberCluster(t)); got != "Ready Unknown Unreachable, CredentialsValid True Accepted" {

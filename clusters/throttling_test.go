@@ -93,7 +93,7 @@ func TestMember_that_is_big_and_busy_stays_engaged(t *testing.T) {
 	}))
 	m.createSecret(t, m.kubeconfig(t))
 	var e engagement
-	logDuration(t, "engaged", func() { e = m.waitForEngagement(t, 1, 2*testTimeout) })
+	logDuration(t, "engaged", func() { e = m.waitForEngagement(t, 1, testTimeout) })
 	logDuration(t, "all events sent", func() {
 		select {
 		case <-enough:
@@ -153,9 +153,9 @@ func TestMember_that_is_throttled_stays_engaged(t *testing.T) {
 		})(w, r)
 	})
 	m.createSecret(t, m.kubeconfig(t))
-	e := m.waitForEngagement(t, 1, 2*testTimeout)
+	e := m.waitForEngagement(t, 1, testTimeout)
 	logDuration(t, "cached", func() {
-		eventually(t, 2*testTimeout, func() error {
+		eventually(t, testTimeout, func() error {
 			return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: "throttled"}, &appsv1.Deployment{})
 		})
 	})

@@ -563,7 +563,7 @@ func TestToken_renewal_that_hangs_does_not_delay_the_supervision(t *testing.T) {
 	m.waitForEnd(t, e, testTimeout)
 	select {
 	case <-ended: // with the session
-	case <-time.After(5 * time.Second):
+	case <-time.After(testTimeout):
 		t.Error("the renewal continues without its session")
 	}
 }
