@@ -40,7 +40,7 @@ type Input struct {
 	Revision int64
 	// InUse are the revisions that the status and its entries name.
 	InUse []int64
-	// Serials are the highest serials that members have reported for their copies.
+	// Serials are the highest serials that members have reported for their copies, without outliers.
 	Serials map[Ref]int64
 	// Memory is the memory of the last decision in this process, or the zero value.
 	Memory Memory

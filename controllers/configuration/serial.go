@@ -9,18 +9,6 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// maxSerial is the highest serial that is taken from a member. A member that reports a higher one
-// must not use up the numbers.
-const maxSerial = 1_000_000_000
-
-// onMembers returns the highest serial of a source that members have reported.
-func (in Input) onMembers(ref Ref) int64 {
-	if serial := in.Serials[ref]; serial <= maxSerial {
-		return serial
-	}
-	return 0
-}
-
 // nextSerial returns the serial of the present content of a source, which is another than before. A
 // hub that knows no content at all before it may have been restored: it does not use a serial that is
 // higher than those on the members, so that the content is accepted first.
@@ -45,7 +33,7 @@ func (in Input) nextHighest(next []v1alpha1.ConfigurationStatus) int64 {
 
 // highestSerial returns the highest serial that a content of the source may have had.
 func (in Input) highestSerial(s *source) int64 {
-	highest := max(in.Serial, s.last.Serial, in.onMembers(s.Ref))
+	highest := max(in.Serial, s.last.Serial, in.Serials[s.Ref])
 	for _, snapshot := range in.Snapshots {
 		if snapshot.Ref == s.Ref && snapshot.Owner == in.UID {
 			highest = max(highest, snapshot.Serial)
@@ -57,7 +45,7 @@ func (in Input) highestSerial(s *source) int64 {
 // settleSerial sets the serial of a source that was not updated in place before, and the one that
 // ends a difference that was accepted. Otherwise, it reports a difference.
 func (in Input) settleSerial(s *source) {
-	switch onMembers := in.onMembers(s.Ref); {
+	switch onMembers := in.Serials[s.Ref]; {
 	case !s.isInPlace || s.last.Snapshot == "" || IsAbsent(s.last.Snapshot):
 	case s.last.Serial == 0:
 		s.last.Serial = in.highestSerial(s) + 1

@@ -21,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
+	"github.com/fleetwright/fleetwright/controllers/numbering"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/snapshots"
@@ -219,7 +220,8 @@ func compareKeys(a, b copies.Key) int {
 // record counts for copies that the Deployment uses. Others may have been deleted by a process that
 // ended before it could write that. It does not count for a Deployment whose copies may never have
 // been applied: one of an earlier AppService, one that has taken the place of another, and one whose
-// record is not confirmed. A content that is newer than that of the hub is left alone.
+// record is not confirmed. A content that is newer than that of the hub is left alone. A serial that is
+// an outlier says nothing about the content, so the copy is applied.
 func (t task) learnCopies() {
 	deployment, known := t.objects.deployment, &t.memory.copies
 	isReplaced := known.owner != "" && known.owner != deployment.UID || !t.objects.isOwned("Deployment")
@@ -235,6 +237,7 @@ func (t task) learnCopies() {
 		}
 		known.serials[key] = notThere
 		serial, isRecorded := record.Serial(key)
+		isRecorded = isRecorded && !numbering.IsOutlier(serial, max(needed.Serial, t.app.Status.ConfigurationSerial))
 		if isRecorded && !isReplaced && t.isConfirmed(key) && (serial > needed.Serial || uses(key.Name)) {
 			known.serials[key], known.recorded[key] = serial, serial
 		}

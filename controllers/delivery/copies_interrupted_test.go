@@ -443,3 +443,33 @@ func (c *configured) restoreMember(earlier *appsv1.Deployment, copies map[string
 	restored.ResourceVersion = now.ResourceVersion
 	c.must(onMember.Update(c.Context(), restored, client.FieldOwner(v1alpha1.ManagedBy)))
 }
+
+// Somebody writes absurd numbers into the annotations of a Deployment while no operator runs. They are
+// corrected as any drift, and the next content reaches the member.
+func TestAbsurd_numbers_of_a_Deployment_are_corrected(t *testing.T) {
+	t.Parallel()
+	for _, number := range []string{"999999999", "1000000000", "9223372036854775807"} {
+		t.Run(number, func(t *testing.T) {
+			t.Parallel()
+			c := newConfigured(t)
+			c.start()
+			c.planRevision()
+			c.expectReport(c.readyWith(1))
+			c.expectCopies(c.allCopies("1", "1", "1"))
+			c.end()
+			deployment := c.deployment()
+			before := deployment.DeepCopy()
+			deployment.Annotations[v1alpha1.AnnotationCopies] = strings.Replace(deployment.Annotations[v1alpha1.AnnotationCopies], "@1", "@"+number, 1)
+			deployment.Annotations[v1alpha1.AnnotationRevision] = number
+			c.must(onMember.Patch(c.Context(), deployment, client.MergeFrom(before)))
+			c.changeInPlace("registry", "2", 2)
+			c.start()
+			c.planConfigured()
+			c.expectCopies(c.allCopies("1", "1", "2"))
+			c.expectReport(c.readyWith(2))
+			if annotations := c.deployment().Annotations; !strings.Contains(annotations[v1alpha1.AnnotationCopies], c.ofRegistry()+"@2,") || annotations[v1alpha1.AnnotationRevision] != "1" {
+				t.Errorf("the annotations are %v", annotations)
+			}
+		})
+	}
+}

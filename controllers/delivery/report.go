@@ -46,6 +46,9 @@ func (r *reconciler) report(t task, seen observation.Observation) {
 	if t.objects.isOwned("Deployment") {
 		seen = seen.WithCounts(t.objects.deployment)
 		seen.Configuration = t.serials()
+		if stamped := revision.Of(t.objects.deployment); stamped != t.entry.Revision {
+			seen.StampedRevision = stamped
+		}
 	}
 	if t.objects.isOwned("Service") {
 		seen = seen.WithService(t.objects.service)

@@ -31,6 +31,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/numbering"
 )
 
 // maxPlanned is the maximum number of planned specs in a status. A cluster that was away during
@@ -57,9 +58,6 @@ type Stamp struct {
 	ObjectCreated time.Time
 }
 
-// maxRevision is the highest revision that is read from a member.
-const maxRevision = 1_000_000_000
-
 // Of returns the stamp of an object on a member. A malformed value counts as missing.
 func Of(object metav1.Object) Stamp {
 	annotations := object.GetAnnotations()
@@ -73,12 +71,8 @@ func Of(object metav1.Object) Stamp {
 	if created, err := time.Parse(time.RFC3339, annotations[v1alpha1.AnnotationCreated]); err == nil {
 		stamp.Created = created
 	}
-	if number, err := strconv.ParseInt(annotations[v1alpha1.AnnotationRevision], 10, 64); err == nil && number <= maxRevision {
-		stamp.Revision = number
-	}
-	if number, err := strconv.ParseInt(annotations[v1alpha1.AnnotationPlacement], 10, 64); err == nil && number > 0 && number <= maxRevision {
-		stamp.Placement = number
-	}
+	stamp.Revision = numbering.Parse(annotations[v1alpha1.AnnotationRevision])
+	stamp.Placement = numbering.Parse(annotations[v1alpha1.AnnotationPlacement])
 	return stamp
 }
 
@@ -142,12 +136,14 @@ func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 
 // hasLaterRevision reports whether a stamp has a higher revision than the hub knows. A change of the
 // configuration is a new revision of the same spec, so the history of specs does not show that a
-// restore has undone it. A hub whose status was lost knows no revision.
+// restore has undone it. A hub whose status was lost knows no revision. An outlier is no revision of
+// any hub, so delivery corrects it as drift.
 func hasLaterRevision(app *v1alpha1.AppService, s Stamp) bool {
 	if !app.HasConfiguration() || app.Status.Rollout.Revision == 0 {
 		return false
 	}
-	return s.Revision > LatestRevision(app)
+	latest := LatestRevision(app)
+	return s.Revision > latest && !numbering.IsOutlier(s.Revision, latest)
 }
 
 // LatestRevision returns the highest revision in the status of an AppService, without its entries.

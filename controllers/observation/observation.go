@@ -28,6 +28,10 @@ type Observation struct {
 	// changes the revision without a new generation. Of objects that were found without an entry,
 	// it is the revision that the Deployment was last applied for; 0 if that is not known.
 	Revision int64
+	// StampedRevision is the revision that the Deployment was last applied for, if it is another one:
+	// the member does not have the revision of the entry yet, or a restore of the hub has taken back
+	// the entry. Otherwise it is 0.
+	StampedRevision int64
 	// Planned is the Replicas field of the entry that the observation answers, because a division
 	// changes the replicas without a new generation.
 	Planned int32

@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
@@ -44,6 +45,7 @@ type Reconciler struct {
 	observedSince func() metav1.Time
 	options       Options
 	telemetry     *telemetry
+	outliers      knownOutliers
 }
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
@@ -51,6 +53,7 @@ func newReconciler(hub client.Client, live client.Reader, events events.EventRec
 		observedSince: sync.OnceValue(func() metav1.Time { return metav1.Now().Rfc3339Copy() }),
 		hub:           hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, templates: cmp.Or(options.Templates, templates.NewReader(live)), events: events, observations: observations,
 		store: newStore(hub, live), histories: newHistories(), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
+		outliers: knownOutliers{apps: map[types.NamespacedName][]outlier{}},
 	}
 }
 
@@ -70,6 +73,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 		r.observations.forgetApp(request.NamespacedName)
 		r.store.forgetDeleted(request.NamespacedName)
 		r.histories.forget(request.NamespacedName)
+		r.outliers.replace(request.NamespacedName, nil)
 		r.options.Sources.Forget(request.NamespacedName)
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
@@ -188,6 +192,7 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 	if err != nil {
 		return rollout.Input{}, err
 	}
+	r.announceOutliers(have.app, withoutOutliers(have.app, seen))
 	in := rollout.Input{
 		App:              have.app,
 		Members:          members.members,

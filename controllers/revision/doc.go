@@ -17,8 +17,8 @@
 // # Invariants
 //
 //   - A number is never used for two templates, or for other snapshots. The next number is higher than
-//     all numbers in the history, in the status, in its entries and on members that were found running
-//     the AppService.
+//     all numbers in the history, in the status, in its entries and on members, but for outliers (see
+//     package numbering).
 //   - Templates are compared as values, after they are decoded. So a field that a new version of
 //     Fleetwright adds does not cause a revision.
 //   - A ControllerRevision that the AppService does not own, or whose content cannot be decoded, is

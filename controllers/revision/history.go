@@ -15,6 +15,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/numbering"
 )
 
 // DefaultHistoryLimit is the number of old revisions that are kept if the spec does not say it.
@@ -34,18 +35,10 @@ func numberOf(app, name string) int64 {
 	return max(0, number)
 }
 
-// maxNumber is the highest number that is taken from a member. A member that reports a higher one
-// must not use up the numbers.
-const maxNumber = 1_000_000_000
-
 // Of returns the revision that a member's Deployment was last applied for, or 0 if it does not say
-// one.
+// one. The number may be an outlier.
 func Of(deployment metav1.Object) int64 {
-	number, err := strconv.ParseInt(deployment.GetAnnotations()[v1alpha1.AnnotationRevision], 10, 64)
-	if err != nil || number < 0 || number > maxNumber {
-		return 0
-	}
-	return number
+	return numbering.Parse(deployment.GetAnnotations()[v1alpha1.AnnotationRevision])
 }
 
 // content is what a ControllerRevision stores: an AppService with only its template, the names of

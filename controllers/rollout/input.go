@@ -108,11 +108,12 @@ func (in Input) ObservationOf(cluster string) *observation.Observation {
 	return &seen
 }
 
-// HighestRevision returns the highest revision that an observation names.
+// HighestRevision returns the highest revision that an observation names. The next revision is higher,
+// because a Deployment may have the number of a revision that a restore of the hub has lost.
 func (in Input) HighestRevision() int64 {
 	var highest int64
 	for _, seen := range in.Observations {
-		highest = max(highest, seen.Revision)
+		highest = max(highest, seen.Revision, seen.StampedRevision)
 	}
 	return highest
 }

@@ -149,7 +149,7 @@ type Request struct {
 	App *v1alpha1.AppService
 	// Revisions are all stored revisions of the AppService.
 	Revisions []configuration.Revision
-	// Serials are the highest serials that members have reported for their copies.
+	// Serials are the highest serials that members have reported for their copies, without outliers.
 	Serials map[configuration.Ref]int64
 	// Now is the time of the decision, with the precision of the system clock.
 	Now time.Time

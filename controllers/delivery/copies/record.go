@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"github.com/fleetwright/fleetwright/controllers/numbering"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -18,8 +19,6 @@ const (
 	// maxRecorded is the maximum number of copies in a record. It is more than an AppService has at a
 	// time, also with those of a few revisions that were not completed.
 	maxRecorded = 256
-	// maxSerial is the highest serial that is read from a member.
-	maxSerial = 1_000_000_000
 	// ownerKind begins the item that names the Deployment of a record.
 	ownerKind = "Deployment/"
 	// thisDeployment takes the place of the UID in a cache.
@@ -38,7 +37,8 @@ func KeyOf(c workload.Copy) Key { return Key{c.Kind, c.Name} }
 // Recorded is a copy in a record.
 type Recorded struct {
 	Key
-	// Serial is the serial of the content of a copy that is updated in place; otherwise 0.
+	// Serial is the serial of the content of a copy that is updated in place; otherwise 0. It may be an
+	// outlier.
 	Serial int64
 }
 
@@ -65,11 +65,9 @@ func parseItem(item string) (Recorded, bool) {
 	name, serialText, isInPlace := strings.Cut(name, "@")
 	recorded := Recorded{Key: Key{workload.Kind(kind), name}}
 	if isInPlace {
-		serial, err := strconv.ParseInt(serialText, 10, 64)
-		if err != nil || serial < 1 || serial > maxSerial {
+		if recorded.Serial = numbering.Parse(serialText); recorded.Serial == 0 {
 			return Recorded{}, false
 		}
-		recorded.Serial = serial
 	}
 	isKind := recorded.Kind == workload.ConfigMap || recorded.Kind == workload.Secret
 	return recorded, isKind && len(validation.IsDNS1123Subdomain(name)) == 0

@@ -15,7 +15,8 @@ func TestRecord(t *testing.T) {
 		"": "",
 		"ConfigMap/web-settings-5hc9dk2m7t,Secret/web-tls-k2x7m9q4ta@12": "ConfigMap/web-settings-5hc9dk2m7t,Secret/web-tls-k2x7m9q4ta@12",
 		"Secret/b,ConfigMap/a,Secret/b@3":                                "Secret/b,ConfigMap/a",
-		"Pod/a,Secret/,/b,Secret/A,Secret/../x,Secret/a@,Secret/a@0,Secret/a@-1,Secret/a@x,Secret/a@1000000001,nonsense,ConfigMap/kept": "ConfigMap/kept",
+		"Secret/a@1000000001":                                            "Secret/a@1000000001",
+		"Pod/a,Secret/,/b,Secret/A,Secret/../x,Secret/a@,Secret/a@0,Secret/a@-1,Secret/a@x,Secret/a@9223372036854775808,nonsense,ConfigMap/kept": "ConfigMap/kept",
 	} {
 		if got := copies.ParseRecord(text).String(); got != want {
 			t.Errorf("%s became %s, want %s", text, got, want)
