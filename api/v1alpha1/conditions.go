@@ -412,8 +412,8 @@ const (
 	// ReasonDriftCorrected: another manager had changed a field that the AppService sets.
 	// Fleetwright corrected it.
 	ReasonDriftCorrected = "DriftCorrected"
-	// ReasonImplausibleNumber: a Deployment on a member has a revision or a serial far above all that
-	// this hub has given. The number is ignored. Find out who writes the annotations of the Deployment.
+	// ReasonImplausibleNumber: an object on a member has a revision, a serial or a placement far above
+	// all that this hub has given. The number is ignored. Find out who writes its annotations.
 	ReasonImplausibleNumber = "ImplausibleNumber"
 	// ReasonAdopted: Fleetwright adopted an existing object.
 	ReasonAdopted = "Adopted"

@@ -25,6 +25,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/sources"
+	"github.com/fleetwright/fleetwright/internal/rewind"
 )
 
 // options are the values of the flags.
@@ -56,6 +57,8 @@ type options struct {
 	leaderElectionNamespace string
 	traces                  traces
 	logLevel, logFormat     string
+	// restores detects restores of the hub. It is no flag.
+	restores rewind.Detector
 }
 
 func newCommand() *cobra.Command {

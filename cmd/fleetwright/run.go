@@ -90,7 +90,7 @@ func run(ctx context.Context, o *options) error {
 func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
 	hub := manager.GetLocalManager()
 	observations := planner.NewObservations()
-	older := templates.NewReader(hub.GetAPIReader())
+	older := templates.NewReader(hub.GetAPIReader(), o.restores.Epoch)
 	deliverer := delivery.New(hub, hubID, older, observations, o.copiedLabels)
 	configuration, err := o.newSources(hub)
 	if err != nil {
@@ -180,7 +180,7 @@ func (o *options) hubConfig() (*rest.Config, error) {
 	hub.UserAgent = "fleetwright/" + version
 	hub.QPS = -1 // the API server's own priority and fairness decides
 	hub.Wrap(o.traces.wrap())
-	hub.Wrap(rewind.Wrap)
+	hub.Wrap(o.restores.Wrap)
 	return hub, nil
 }
 

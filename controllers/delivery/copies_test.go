@@ -26,6 +26,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/snapshots"
 )
 
@@ -488,7 +489,7 @@ func TestHubBehind_by_a_revision_of_the_configuration(t *testing.T) {
 			c.start()
 			eventually(t, func() error {
 				seen := c.reported.last(c.key(), c.cluster)
-				if seen.HubBehind == nil || seen.HubBehind.Revision != 2 || !strings.Contains(seen.Message, "revision 2") {
+				if seen.HubBehind == nil || seen.HubBehind.Revision != 2 || !strings.Contains(seen.Message, "revision 2") || seen.Revision != 1 || seen.StampedRevision != 2 {
 					return fmt.Errorf("reported %+v", seen)
 				}
 				return nil
@@ -502,6 +503,42 @@ func TestHubBehind_by_a_revision_of_the_configuration(t *testing.T) {
 			c.expectReport(c.readyWith(1))
 		})
 	}
+}
+
+// The operator runs while the hub is restored. The revision that the restore has lost is on the member, and
+// its number belongs to another template now.
+func TestTemplate_that_a_restore_of_the_hub_has_lost_is_not_delivered(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	first := slices.Clone(c.named)
+	c.revision++
+	c.change(v1alpha1.ConfigurationConfigMap, "settings", "lost")
+	c.planRevision()
+	c.expectCopies(c.allCopies("lost", "1", "1"))
+	c.expectReport(c.readyWith(1))
+
+	lost := &appsv1.ControllerRevision{}
+	lost.Namespace, lost.Name = c.app.Namespace, revision.Name(c.app.Name, 2)
+	c.must(onHub.Delete(c.Context(), lost))
+	c.revision, c.named = 1, first
+	c.planConfigured(withRevision(1))
+	eventually(t, func() error {
+		if seen := c.reported.last(c.key(), c.cluster); seen.HubBehind == nil {
+			return fmt.Errorf("reported %+v", seen)
+		}
+		return nil
+	})
+	keep := c.app.Status.Configuration
+	c.edit(acceptStamp(c.reported.last(c.key(), c.cluster).HubBehind.Accept))
+	c.app.Status.Configuration = keep
+	c.revision++
+	c.change(v1alpha1.ConfigurationConfigMap, "settings", "new")
+	c.planRevision()
+	c.expectCopies(c.allCopies("new", "1", "1"))
+	c.expectReport(c.readyWith(1))
 }
 
 // All members of an AppService get a content that is updated in place, also if the entries are in

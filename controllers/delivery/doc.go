@@ -5,7 +5,7 @@
 //
 // # Usage
 //
-//	deliverer := delivery.New(hub, hubID, templates.NewReader(hub.GetAPIReader()), reporter, nil)
+//	deliverer := delivery.New(hub, hubID, templates.NewReader(hub.GetAPIReader(), restores.Epoch), reporter, nil)
 //	err := manager.Add(deliverer)
 //
 // A [Deliverer] dispatches the changes of AppServices, AppServiceSlices and MemberClusters on the

@@ -174,7 +174,7 @@ func TestRevision_is_read_once(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, func(app *v1alpha1.AppService) { app.Name = "read-once" })
 	s.storeRevision()
-	reader := templates.NewReader(hubCached.GetAPIReader())
+	reader := templates.NewReader(hubCached.GetAPIReader(), templates.NeverRestored)
 	for number, isMissing := range map[int64]bool{1: false, 2: true} {
 		var all sync.WaitGroup
 		for range 50 {

@@ -145,7 +145,7 @@ func (s *setup) onOtherMember(name string) *setup {
 
 // delivererOf returns a Deliverer of a hub, which has read no template.
 func delivererOf(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
-	return New(hub, hubID, templates.NewReader(hub.GetAPIReader()), reporter, NamespaceLabels{"cost-center", "team.example.com/"})
+	return New(hub, hubID, templates.NewReader(hub.GetAPIReader(), templates.NeverRestored), reporter, NamespaceLabels{"cost-center", "team.example.com/"})
 }
 
 // newDeliverer returns a Deliverer of a hub, which runs as long as the context.

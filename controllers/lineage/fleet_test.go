@@ -98,7 +98,7 @@ func (f *fleet) start() {
 	observations := planner.NewObservations()
 	_, err = planner.SetupWithManager(manager, observations, planner.Options{})
 	f.must(err)
-	o := &operator{deliverer: delivery.New(manager, "hub-1", templates.NewReader(manager.GetAPIReader()), observations, nil), engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
+	o := &operator{deliverer: delivery.New(manager, "hub-1", templates.NewReader(manager.GetAPIReader(), templates.NeverRestored), observations, nil), engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
 	f.must(manager.Add(o.deliverer))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

@@ -18,7 +18,7 @@ import (
 // outlier is a number that a member reports, and that the hub cannot have given.
 type outlier struct {
 	cluster string
-	// what the number counts, and of what: "revision", or "serial of Secret web-tls".
+	// what the number counts, and of what: "revision", "placement", or "serial of Secret web-tls".
 	counted, of string
 	number      int64
 }
@@ -28,7 +28,7 @@ func (o outlier) String() string {
 	if o.of != "" {
 		what += " of " + o.of
 	}
-	return fmt.Sprintf("%s: the Deployment has %s, which is more than %d above the %ss of this hub: the number is ignored; find out who writes the annotations of this Deployment",
+	return fmt.Sprintf("%s: an object has %s, which is more than %d above the %ss of this hub: the number is ignored; find out who writes the annotations of the objects there",
 		o.cluster, what, numbering.MaxLead, o.counted)
 }
 
@@ -36,7 +36,7 @@ func (o outlier) String() string {
 // cluster. It changes the map, and nothing that the observations share with others.
 func withoutOutliers(app *v1alpha1.AppService, seen map[string]observation.Observation) []outlier {
 	var outliers []outlier
-	revision, serial := givenRevision(app), app.Status.ConfigurationSerial
+	revision, serial, placement := givenRevision(app), app.Status.ConfigurationSerial, givenPlacement(app)
 	for cluster, o := range seen {
 		if o.UID != app.UID {
 			continue
@@ -44,6 +44,10 @@ func withoutOutliers(app *v1alpha1.AppService, seen map[string]observation.Obser
 		if stamped := max(o.Revision, o.StampedRevision); numbering.IsOutlier(stamped, revision) {
 			outliers = append(outliers, outlier{cluster: cluster, counted: "revision", number: stamped})
 			o.Revision, o.StampedRevision = plausible(o.Revision, revision), plausible(o.StampedRevision, revision)
+		}
+		if numbering.IsOutlier(o.Placement, placement) {
+			outliers = append(outliers, outlier{cluster: cluster, counted: "placement", number: o.Placement})
+			o.Placement = 0
 		}
 		isOutlier := func(held observation.ConfigurationSerial) bool { return numbering.IsOutlier(held.Serial, serial) }
 		if slices.ContainsFunc(o.Configuration, isOutlier) {
@@ -73,6 +77,15 @@ func givenRevision(app *v1alpha1.AppService) int64 {
 	given := lineage.LatestRevision(app)
 	for i := range app.Status.Clusters {
 		given = max(given, app.Status.Clusters[i].Revision)
+	}
+	return given
+}
+
+// givenPlacement returns the highest placement that the status of an AppService names.
+func givenPlacement(app *v1alpha1.AppService) int64 {
+	given := app.Status.Placement.Count
+	for i := range app.Status.Clusters {
+		given = max(given, app.Status.Clusters[i].Placement)
 	}
 	return given
 }

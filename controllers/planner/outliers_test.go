@@ -33,8 +33,8 @@ func TestAbsurd_revision_of_a_member_is_ignored_and_named(t *testing.T) {
 			s.waitForRevision(1)
 			s.reportReady("east")
 			s.report("west", s.foundWith(number))
-			s.waitForEvent(v1alpha1.ReasonImplausibleNumber, "west", "west: the Deployment has the revision "+number+
-				", which is more than 1000000 above the revisions of this hub: the number is ignored; find out who writes the annotations of this Deployment")
+			s.waitForEvent(v1alpha1.ReasonImplausibleNumber, "west", "west: an object has the revision "+number+
+				", which is more than 1000000 above the revisions of this hub: the number is ignored; find out who writes the annotations of the objects there")
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 			s.waitForStoredRevisions(2)
 			s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
@@ -50,7 +50,7 @@ func TestAbsurd_revision_of_a_member_is_ignored_and_named(t *testing.T) {
 
 func TestWithoutOutliers(t *testing.T) {
 	app := &v1alpha1.AppService{}
-	app.Status.Rollout.Revision, app.Status.ConfigurationSerial = 3, 7
+	app.Status.Rollout.Revision, app.Status.ConfigurationSerial, app.Status.Placement.Count = 3, 7, 2
 	app.Status.Clusters = []v1alpha1.ClusterStatus{{Name: "east", Revision: 4}}
 	held := func(serials ...int64) observation.Observation {
 		o := observation.Observation{Revision: 4}
@@ -60,9 +60,9 @@ func TestWithoutOutliers(t *testing.T) {
 		return o
 	}
 	latest := held(7 + numbering.MaxLead)
-	latest.Revision = 4 + numbering.MaxLead
+	latest.Revision, latest.Placement = 4+numbering.MaxLead, 2+numbering.MaxLead
 	bad := held(6, 8+numbering.MaxLead, 7)
-	bad.Revision = 5 + numbering.MaxLead
+	bad.Revision, bad.Placement = 5+numbering.MaxLead, 3+numbering.MaxLead
 	seen := map[string]observation.Observation{"east": latest, "north": held(7), "west": bad}
 	shared := bad.Configuration
 	outliers := withoutOutliers(app, seen)
@@ -72,7 +72,7 @@ func TestWithoutOutliers(t *testing.T) {
 	if diff := cmp.Diff(map[string]observation.Observation{"east": latest, "north": held(7), "west": good}, seen); diff != "" {
 		t.Errorf("observations (-want +got):\n%s", diff)
 	}
-	want := []outlier{{"west", "revision", "", 5 + numbering.MaxLead}, {"west", "serial", "Secret web-tls", 8 + numbering.MaxLead}}
+	want := []outlier{{"west", "revision", "", 5 + numbering.MaxLead}, {"west", "placement", "", 3 + numbering.MaxLead}, {"west", "serial", "Secret web-tls", 8 + numbering.MaxLead}}
 	if diff := cmp.Diff(want, outliers, cmp.AllowUnexported(outlier{})); diff != "" {
 		t.Errorf("outliers (-want +got):\n%s", diff)
 	}
@@ -90,8 +90,8 @@ func TestAbsurd_serial_of_a_member_is_ignored_and_named(t *testing.T) {
 	bad := s.readyObservation()
 	bad.Configuration = []observation.ConfigurationSerial{{Kind: v1alpha1.ConfigurationConfigMap, Copy: configuration.InPlaceCopy(id), Serial: 1_000_000_000}}
 	s.report("west", bad)
-	s.waitForEvent(v1alpha1.ReasonImplausibleNumber, "west", "west: the Deployment has the serial 1000000000 of ConfigMap "+configuration.InPlaceCopy(id)+
-		", which is more than 1000000 above the serials of this hub: the number is ignored; find out who writes the annotations of this Deployment")
+	s.waitForEvent(v1alpha1.ReasonImplausibleNumber, "west", "west: an object has the serial 1000000000 of ConfigMap "+configuration.InPlaceCopy(id)+
+		", which is more than 1000000 above the serials of this hub: the number is ignored; find out who writes the annotations of the objects there")
 	s.putSettings("debug=true")
 	s.waitForSerial(2)
 	if status := s.app.Status.Configuration[0]; strings.Contains(status.Reason, v1alpha1.ReasonHubBehind) {

@@ -51,7 +51,7 @@ type Reconciler struct {
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
 	return &Reconciler{
 		observedSince: sync.OnceValue(func() metav1.Time { return metav1.Now().Rfc3339Copy() }),
-		hub:           hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, templates: cmp.Or(options.Templates, templates.NewReader(live)), events: events, observations: observations,
+		hub:           hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, templates: cmp.Or(options.Templates, templates.NewReader(live, templates.NeverRestored)), events: events, observations: observations,
 		store: newStore(hub, live), histories: newHistories(), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
 		outliers: knownOutliers{apps: map[types.NamespacedName][]outlier{}},
 	}

@@ -162,3 +162,14 @@ func TestEntries_move_back_when_the_threshold_is_raised(t *testing.T) {
 	s.reconcileOnce()
 	s.checkWrites()
 }
+
+// The hub was restored to before a revision that a member still has. Its number is not given to another
+// template, although the entry of the member names a lower one.
+func TestNumber_of_a_revision_that_a_restore_has_lost_is_not_given_again(t *testing.T) {
+	s := newRunning(t, "east", "west")
+	behind := s.readyObservation()
+	behind.StampedRevision = 2
+	s.report("west", behind)
+	s.setImage("web:2", 3)
+	s.checkRevisions(map[string]string{"web-1": "web:1", "web-3": "web:2"})
+}

@@ -1,19 +1,25 @@
 // Package templates reads the templates of revisions from the hub. Delivery needs one for each
 // cluster that keeps an older template than the one in the spec.
 //
-//	reader := templates.NewReader(hub.GetAPIReader())
+//	reader := templates.NewReader(hub.GetAPIReader(), restores.Epoch)
 //	desired, err := reader.DesiredFor(ctx, app, entry)
 //	if templates.IsMissing(err) { … } // the cluster keeps what it runs
 //
 // ControllerRevisions are not cached by an informer, because at rest the spec of an AppService is the
 // template of all its clusters. They are immutable, so each is read once, live, and kept: a thousand
 // members share one read.
+//
+// After a restore of the hub, a number may belong to another template: nothing that names a revision
+// has the UID of its ControllerRevision. So what is kept is valid in one epoch only. Another one begins
+// for all AppServices when the hub may have been restored, and for one AppService when its status goes
+// back to lower revisions.
 package templates
 
 import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"golang.org/x/sync/singleflight"
@@ -25,6 +31,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
@@ -52,6 +59,16 @@ func IsMissing(err error) bool { return errors.Is(err, errMissing) }
 type Reader struct {
 	live  client.Reader
 	reads singleflight.Group
+	// hubEpoch returns a number that is another one after a restore of the hub was noticed.
+	hubEpoch func() int64
+
+	mu sync.Mutex // guards progress and setbacks
+	// progress is the progress of the AppServices that were used last, by UID.
+	progress *lru.Cache
+	// setbacks is the number of times when a status has gone back. An AppService whose progress is not
+	// kept any more continues with it, so that no epoch comes back.
+	setbacks int64
+
 	// earlier are the results that were used last, by key.
 	earlier *lru.Cache
 	// current are the results for the present revisions of AppServices with configuration, by UID. The
@@ -60,23 +77,59 @@ type Reader struct {
 }
 
 // key identifies a revision. The UID is that of the AppService: another AppService of the same name
-// may have another revision with the number.
+// may have another revision with the number. So may the same AppService in another epoch.
 type key struct {
 	app    types.UID
+	epoch  epoch
 	number int64
+}
+
+// epoch is a time without a restore of the hub.
+type epoch struct {
+	// hub is the epoch of the hub.
+	hub int64
+	// setback numbers the times when the status of an AppService has gone back.
+	setback int64
+}
+
+// progress is the highest revision that the status of an AppService has named in an epoch.
+type progress struct {
+	latest, setback int64
 }
 
 // result is what a read of a revision found.
 type result struct {
+	key      key
 	stored   revision.Stored // without the object
-	number   int64
-	missing  error     // nil if the revision exists
-	readTime time.Time // when it was missing
+	missing  error           // nil if the revision exists
+	readTime time.Time       // when it was missing
 }
 
-// NewReader returns a Reader that reads from the API server of the hub.
-func NewReader(live client.Reader) *Reader {
-	return &Reader{live: live, earlier: lru.New(maxEarlier), current: lru.New(maxCurrent)}
+// NeverRestored is the epoch of a hub whose restores are not noticed.
+func NeverRestored() int64 { return 0 }
+
+// NewReader returns a Reader that reads from the API server of the hub. The function hubEpoch returns
+// another number after each time when the hub may have been restored.
+func NewReader(live client.Reader, hubEpoch func() int64) *Reader {
+	return &Reader{live: live, hubEpoch: hubEpoch, progress: lru.New(maxCurrent), earlier: lru.New(maxEarlier), current: lru.New(maxCurrent)}
+}
+
+// epochOf returns the epoch of an AppService, which another one replaces if the status names only
+// lower revisions than before.
+func (r *Reader) epochOf(app *v1alpha1.AppService) epoch {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	latest, known := lineage.LatestRevision(app), progress{setback: r.setbacks}
+	if value, isKnown := r.progress.Get(app.UID); isKnown {
+		known = value.(progress)
+	}
+	if latest < known.latest {
+		r.setbacks++
+		known = progress{setback: r.setbacks}
+	}
+	known.latest = max(known.latest, latest)
+	r.progress.Add(app.UID, known)
+	return epoch{hub: r.hubEpoch(), setback: known.setback}
 }
 
 // Desired is what a cluster is to run. It shares memory with the AppService, and must not be
@@ -92,6 +145,7 @@ type Desired struct {
 // DesiredFor returns what the cluster of an entry is to run: the template and the snapshots of its
 // revision, with the other fields of the current spec.
 func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (Desired, error) {
+	epoch := r.epochOf(app)
 	// A status of an older generation does not know which revision the spec has now. With
 	// configuration, the spec may have no revision yet: it waits for a source. If its pod template is
 	// refused, it has none either.
@@ -99,7 +153,7 @@ func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry
 	if isOfSpec && entry.Revision == app.Status.Rollout.Revision {
 		return Desired{Spec: app.Spec, PodSecurity: app.Status.Rollout.PodSecurity}, nil
 	}
-	stored, err := r.Revision(ctx, app, entry.Revision)
+	stored, err := r.revisionIn(ctx, epoch, app, entry.Revision)
 	if err != nil {
 		return Desired{}, err
 	}
@@ -113,7 +167,12 @@ func (r *Reader) DesiredFor(ctx context.Context, app *v1alpha1.AppService, entry
 // Revision returns a revision of an AppService, without its ControllerRevision. It must not be
 // modified.
 func (r *Reader) Revision(ctx context.Context, app *v1alpha1.AppService, number int64) (revision.Stored, error) {
-	of := key{app: app.UID, number: number}
+	return r.revisionIn(ctx, r.epochOf(app), app, number)
+}
+
+// revisionIn returns a revision of an AppService in an epoch.
+func (r *Reader) revisionIn(ctx context.Context, in epoch, app *v1alpha1.AppService, number int64) (revision.Stored, error) {
+	of := key{app: app.UID, epoch: in, number: number}
 	isCurrent := app.HasConfiguration() && number == app.Status.Rollout.Revision
 	found, isKnown := r.lookUp(of)
 	if !isKnown {
@@ -124,8 +183,9 @@ func (r *Reader) Revision(ctx context.Context, app *v1alpha1.AppService, number 
 			shared, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout) // others wait for it too
 			defer cancel()
 			found, err := r.read(shared, app, number)
+			found.key = of // an epoch that has begun meanwhile has another key
 			if err == nil {
-				r.remember(of, found, isCurrent)
+				r.remember(found, isCurrent)
 			}
 			return found, err
 		})
@@ -138,23 +198,23 @@ func (r *Reader) Revision(ctx context.Context, app *v1alpha1.AppService, number 
 }
 
 // remember keeps a result. The revision that was current until now is still on clusters.
-func (r *Reader) remember(of key, found result, isCurrent bool) {
+func (r *Reader) remember(found result, isCurrent bool) {
 	if !isCurrent {
-		r.earlier.Add(of, found)
+		r.earlier.Add(found.key, found)
 		return
 	}
-	if value, hasBefore := r.current.Get(of.app); hasBefore {
+	if value, hasBefore := r.current.Get(found.key.app); hasBefore {
 		before := value.(result)
-		r.earlier.Add(key{app: of.app, number: before.number}, before)
+		r.earlier.Add(before.key, before)
 	}
-	r.current.Add(of.app, found)
+	r.current.Add(found.key.app, found)
 }
 
 // lookUp returns the result of an earlier read. A revision that was missing is read again after a
 // while.
 func (r *Reader) lookUp(of key) (result, bool) {
 	value, isKnown := r.current.Get(of.app)
-	if !isKnown || value.(result).number != of.number {
+	if !isKnown || value.(result).key != of {
 		value, isKnown = r.earlier.Get(of)
 	}
 	if !isKnown {
@@ -169,14 +229,14 @@ func (r *Reader) read(ctx context.Context, app *v1alpha1.AppService, number int6
 	object := &appsv1.ControllerRevision{}
 	object.Namespace, object.Name = app.Namespace, revision.Name(app.Name, number)
 	if err := r.live.Get(ctx, client.ObjectKeyFromObject(object), object); apierrors.IsNotFound(err) {
-		return result{number: number, missing: fmt.Errorf("%w: there is no ControllerRevision %s", errMissing, object.Name), readTime: time.Now()}, nil
+		return result{missing: fmt.Errorf("%w: there is no ControllerRevision %s", errMissing, object.Name), readTime: time.Now()}, nil
 	} else if err != nil {
 		return result{}, fmt.Errorf("read ControllerRevision %s: %w", object.Name, err)
 	}
 	stored, err := revision.Read(app, object)
 	if err != nil {
-		return result{number: number, missing: fmt.Errorf("%w: %w", errMissing, err), readTime: time.Now()}, nil
+		return result{missing: fmt.Errorf("%w: %w", errMissing, err), readTime: time.Now()}, nil
 	}
 	stored.Object = nil
-	return result{number: number, stored: stored}, nil
+	return result{stored: stored}, nil
 }

@@ -2,6 +2,7 @@ package templates
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"testing"
@@ -70,7 +71,7 @@ func imageOf(t *testing.T, r *Reader, app *v1alpha1.AppService, number int64) st
 
 func TestReader(t *testing.T) {
 	counted := &counter{Reader: hub}
-	reader := NewReader(counted)
+	reader := NewReader(counted, NeverRestored)
 	app := newApp(t, "web")
 	check := func(number int64, image string, reads int) {
 		t.Helper()
@@ -109,4 +110,86 @@ func TestReader(t *testing.T) {
 		app.Spec.Configuration = nil
 		check(3, "nginx:3", 4)
 	})
+}
+
+// storeOther stores another template as the revision with a number, as after a restore of the hub that has
+// lost the first one.
+func storeOther(t *testing.T, app *v1alpha1.AppService, number int64, image string) {
+	t.Helper()
+	app.Spec.Image = image
+	stored, err := revision.New(app, number, nil, nil)
+	if err == nil {
+		err = hub.Delete(t.Context(), stored.DeepCopy())
+	}
+	if err == nil {
+		err = hub.Create(t.Context(), stored)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A restore takes back the numbers, and the next templates get them again.
+func TestReader_forgets_what_a_restore_of_the_hub_has_lost(t *testing.T) {
+	for name, restore := range map[string]func(r *Reader, epoch *int64, app *v1alpha1.AppService){
+		"the hub begins another epoch": func(_ *Reader, epoch *int64, _ *v1alpha1.AppService) { *epoch++ },
+		"a status goes back": func(r *Reader, _ *int64, app *v1alpha1.AppService) {
+			before := app.DeepCopy()
+			before.Status.Rollout.Revision = 1
+			if got := imageOf(t, r, before, 1); got != "nginx:1" {
+				t.Errorf("revision 1 has %s after the restore", got)
+			}
+		},
+		"a status is lost, without any read": func(r *Reader, _ *int64, app *v1alpha1.AppService) {
+			before := app.DeepCopy()
+			before.Spec.Configuration, before.Status.Rollout = nil, v1alpha1.RolloutStatus{}
+			if _, err := r.DesiredFor(t.Context(), before, &v1alpha1.ClusterStatus{}); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var epoch int64
+			reader := NewReader(hub, func() int64 { return epoch })
+			app := newApp(t, fmt.Sprintf("restored-%d", len(name)))
+			if got := imageOf(t, reader, app, 2); got != "nginx:2" {
+				t.Errorf("revision 2 has %s", got)
+			}
+			storeOther(t, app, 2, "nginx:new")
+			restore(reader, &epoch, app)
+			for range 2 {
+				if got := imageOf(t, reader, app, 2); got != "nginx:new" {
+					t.Errorf("revision 2 has %s after the restore", got)
+				}
+			}
+		})
+	}
+}
+
+// A read that began before a restore of the hub was noticed is not kept.
+func TestReader_does_not_keep_a_read_across_a_restore(t *testing.T) {
+	var epoch int64
+	app := newApp(t, "across")
+	slow := &counter{Reader: hub}
+	reader := NewReader(readerFunc(func(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+		err := slow.Get(ctx, key, object, options...)
+		epoch = 1 // noticed before the answer is handled
+		return err
+	}), func() int64 { return epoch })
+	imageOf(t, reader, app, 2)
+	imageOf(t, reader, app, 2)
+	if slow.reads != 2 {
+		t.Errorf("%d reads, want 2", slow.reads)
+	}
+}
+
+// readerFunc reads single objects by a function.
+type readerFunc func(context.Context, client.ObjectKey, client.Object, ...client.GetOption) error
+
+func (f readerFunc) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return f(ctx, key, object, options...)
+}
+
+func (readerFunc) List(context.Context, client.ObjectList, ...client.ListOption) error {
+	return errors.New("not used")
 }

@@ -99,12 +99,13 @@ func (r *restored) restoreHub(t *testing.T) {
 	r.expectNoDeletion(t, deletions)
 }
 
-// repairHub brings the hub up to date, as from Git, and accepts it.
+// repairHub brings the hub up to date, as from Git, and accepts it. Meanwhile, Git has another image and
+// another content than those that were lost.
 func (r *restored) repairHub(t *testing.T) {
 	before := r.inventory(t)
-	r.EditApp(t, r.edited, framework.Image("web:2"), framework.Replicas(3))
+	r.EditApp(t, r.edited, framework.Image("web:3"), framework.Replicas(3))
 	r.EditApp(t, r.moved, framework.OnClusters("south"))
-	r.greet(t, "hi")
+	r.greet(t, "good morning")
 	for _, app := range []*v1alpha1.AppService{r.edited, r.moved, r.configured} {
 		r.Eventually(t, app.Name+" to be planned", func(ctx context.Context) error {
 			current, err := r.ReadApp(ctx, app)
@@ -117,7 +118,8 @@ func (r *restored) repairHub(t *testing.T) {
 		r.annotateAsPrinted(t, app, v1alpha1.AnnotationAcceptHub, message)
 	}
 	r.awaitReady(t, []*v1alpha1.AppService{r.edited, r.configured}, "north", "south")
-	r.awaitGreeting(t, r.configured, "hi", "north", "south")
+	r.awaitImage(t, r.edited, "web:3", "north", "south")
+	r.awaitGreeting(t, r.configured, "good morning", "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
 	if err := r.Hub.Client.Delete(t.Context(), r.removed); err != nil {
 		t.Fatal(err)
@@ -143,7 +145,8 @@ func (r *restored) restoreMember(t *testing.T) {
 	before := r.inventory(t)
 	r.Eventually(t, "north to be Ready", func(ctx context.Context) error { return r.CheckMembersReady(ctx, "north") })
 	r.awaitReady(t, []*v1alpha1.AppService{r.edited, r.configured}, "north", "south")
-	r.awaitGreeting(t, r.configured, "hi", "north", "south")
+	r.awaitImage(t, r.edited, "web:3", "north", "south")
+	r.awaitGreeting(t, r.configured, "good morning", "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.created}, "north")
 	r.awaitReady(t, []*v1alpha1.AppService{r.kept}, "east", "north", "south")
 	// The restored member has an AppService that has left it: somebody must say what is intended.
@@ -152,6 +155,23 @@ func (r *restored) restoreMember(t *testing.T) {
 	r.expectNoDeletion(t, deletions)
 	r.annotateAsPrinted(t, r.moved, v1alpha1.AnnotationAcceptRemovals, message)
 	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
+}
+
+// awaitImage waits until the Deployment of an AppService on each of these members has an image.
+func (r *restored) awaitImage(t *testing.T, app *v1alpha1.AppService, image string, members ...string) {
+	t.Helper()
+	r.Eventually(t, fmt.Sprintf("%v to run %s", members, image), func(ctx context.Context) error {
+		for _, name := range members {
+			deployment, err := r.Members[name].Deployment(ctx, app)
+			if err != nil {
+				return err
+			}
+			if got := deployment.Spec.Template.Spec.Containers[0].Image; got != image {
+				return fmt.Errorf("%s: %s has the image %s", name, app.Name, got)
+			}
+		}
+		return nil
+	})
 }
 
 // awaitEntry waits until an entry has a reason, and returns its message.

@@ -13,10 +13,14 @@
 //     is not sent, and the response is 410 with the reason Expired: an informer then lists
 //     everything again.
 //   - The first watch of a resource, and the first after a list of it, are not checked, because they
-//     continue a list. So an informer that starts costs no additional request.
+//     continue a list. So an informer that starts costs no additional request. A watch that begins with
+//     all objects is such a list and its first watch, so the next one is checked.
+//   - A watch that fails counts as well: the server may be restored before the informer tries again.
 //   - If the list fails, its response or its error is that of the watch. An informer tries again.
 //   - Resource versions that are not numbers are not compared.
 //   - Other requests pass unchanged.
+//   - When a watched resource is about to be listed again, another [Detector.Epoch] begins. What was read
+//     in an earlier one may be from before a restore.
 //
 // A server that has passed the version before the informer resumes is not detected. To exclude this,
 // restore with etcdutl snapshot restore --bump-revision --mark-compacted, or restart the client.
@@ -31,23 +35,37 @@ import (
 	"net/url"
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
+// Detector detects restores of one API server. The zero value is ready to use. It is safe for concurrent
+// use.
+type Detector struct{ epoch atomic.Int64 }
+
+// Epoch returns a number that rises whenever a watched resource is about to be listed again. Every restore
+// that this package detects, and every one after which the versions of a watch have expired, raises it.
+func (d *Detector) Epoch() int64 { return d.epoch.Load() }
+
 // Wrap returns a round tripper that checks the watches that are sent through next. It is safe for
 // concurrent use.
-func Wrap(next http.RoundTripper) http.RoundTripper {
-	return &roundTripper{next: next, mayResume: map[resource]bool{}}
+func (d *Detector) Wrap(next http.RoundTripper) http.RoundTripper {
+	return &roundTripper{next: next, detector: d, mayResume: map[resource]bool{}}
 }
+
+// Wrap returns a round tripper that checks the watches that are sent through next, for a caller that needs
+// no epochs. It is safe for concurrent use.
+func Wrap(next http.RoundTripper) http.RoundTripper { return new(Detector).Wrap(next) }
 
 // roundTripper checks watches.
 type roundTripper struct {
-	next http.RoundTripper
+	next     http.RoundTripper
+	detector *Detector
 
 	mu sync.Mutex
 	// mayResume has the resources that were watched. It is false if the resource was listed since
-	// then, so that the next watch continues the list.
+	// then by a request of its own, so that the next watch continues the list.
 	mayResume map[resource]bool
 }
 
@@ -66,6 +84,7 @@ func (t *roundTripper) WrappedRoundTripper() http.RoundTripper { return t.next }
 func (t *roundTripper) RoundTrip(request *http.Request) (*http.Response, error) {
 	resumed, ok := resumedVersion(request)
 	if !ok {
+		t.beginEpoch(request)
 		response, err := t.next.RoundTrip(request)
 		t.noteList(request, response)
 		return response, err
@@ -87,14 +106,27 @@ func (t *roundTripper) RoundTrip(request *http.Request) (*http.Response, error) 
 	return t.next.RoundTrip(request)
 }
 
-// noteList records that a resource was listed, if it is watched.
+// beginEpoch begins another epoch if the request lists a resource that was watched.
+func (t *roundTripper) beginEpoch(request *http.Request) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if _, wasWatched := t.mayResume[resourceOf(request)]; wasWatched && request.Method == http.MethodGet {
+		t.detector.epoch.Add(1)
+	}
+}
+
+// noteList records that a resource was listed. A list of its own is recorded only if the resource is
+// watched.
 func (t *roundTripper) noteList(request *http.Request, response *http.Response) {
-	if request.Method != http.MethodGet || response == nil || response.StatusCode != http.StatusOK || request.URL.Query().Has("watch") {
+	if request.Method != http.MethodGet || response == nil || response.StatusCode != http.StatusOK {
 		return
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if of := resourceOf(request); t.mayResume[of] {
+	of := resourceOf(request)
+	if isWatch(request) {
+		t.mayResume[of] = true
+	} else if t.mayResume[of] {
 		t.mayResume[of] = false
 	}
 }
@@ -113,12 +145,16 @@ func (t *roundTripper) continuesList(watch *http.Request) bool {
 // another one.
 func resumedVersion(request *http.Request) (uint64, bool) {
 	query := request.URL.Query()
-	isWatch, err := strconv.ParseBool(query.Get("watch"))
-	if err != nil || !isWatch || request.Method != http.MethodGet || query.Get("sendInitialEvents") == "true" {
+	if !isWatch(request) || request.Method != http.MethodGet || query.Get("sendInitialEvents") == "true" {
 		return 0, false
 	}
 	version, err := strconv.ParseUint(query.Get("resourceVersion"), 10, 64)
 	return version, err == nil && version > 0
+}
+
+func isWatch(request *http.Request) bool {
+	watches, err := strconv.ParseBool(request.URL.Query().Get("watch"))
+	return err == nil && watches
 }
 
 // listOne returns a request for the metadata of one object of the watched resource. A list without

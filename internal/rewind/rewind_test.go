@@ -2,6 +2,7 @@ package rewind
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -15,7 +16,6 @@ import (
 // The server of these tests is at resource version 100, unless a case says another one. e2e/timetravel
 // tests the same on API servers whose etcd is restored.
 func TestRoundTrip(t *testing.T) {
-	const list = "/api/v1/services?limit=1"
 	tests := map[string]struct {
 		method, request string
 		version         string // of the server; 100 by default
@@ -25,7 +25,7 @@ func TestRoundTrip(t *testing.T) {
 	}{
 		"a watch at the current version": {
 			request: "/api/v1/services?resourceVersion=100&watch=true",
-			want:    []string{list, "/api/v1/services?resourceVersion=100&watch=true"}, wantCode: http.StatusOK,
+			want:    []string{check, watch}, wantCode: http.StatusOK,
 		},
 		"a watch at an earlier version": {
 			request: "/api/v1/services?labelSelector=a%3Db&resourceVersion=7&timeoutSeconds=300&watch=1",
@@ -33,19 +33,19 @@ func TestRoundTrip(t *testing.T) {
 		},
 		"a watch at a later version": {
 			request: "/api/v1/services?resourceVersion=101&watch=true",
-			want:    []string{list}, wantCode: http.StatusGone,
+			want:    []string{check}, wantCode: http.StatusGone,
 		},
 		"a version with more digits": {
 			request: "/api/v1/services?resourceVersion=1000&watch=true",
-			want:    []string{list}, wantCode: http.StatusGone,
+			want:    []string{check}, wantCode: http.StatusGone,
 		},
 		"a server whose versions are not numbers": {
 			request: "/api/v1/services?resourceVersion=101&watch=true", version: "abc",
-			want: []string{list, "/api/v1/services?resourceVersion=101&watch=true"}, wantCode: http.StatusOK,
+			want: []string{check, "/api/v1/services?resourceVersion=101&watch=true"}, wantCode: http.StatusOK,
 		},
 		"a list that is refused": {
 			request: "/api/v1/services?resourceVersion=100&watch=true", code: http.StatusForbidden,
-			want: []string{list}, wantCode: http.StatusForbidden,
+			want: []string{check}, wantCode: http.StatusForbidden,
 		},
 		"a watch from the beginning": {
 			request: "/api/v1/services?resourceVersion=0&watch=true",
@@ -108,17 +108,18 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// A watch that follows a list cannot have lost its version.
-func TestFirst_watch_after_a_list_is_not_checked(t *testing.T) {
-	var got []string
+// requestsOf returns the requests that reach a server that is at version 100, when these are sent, and the
+// epoch after each of these.
+func requestsOf(t *testing.T, uris ...string) (got []string, epochs []int64) {
+	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = append(got, r.URL.RequestURI())
 		_, _ = fmt.Fprint(w, `{"metadata":{"resourceVersion":"100"},"items":[]}`)
 	}))
 	defer server.Close()
-	const list, otherList, watch = "/api/v1/services?resourceVersion=0", "/api/v1/services?labelSelector=a%3Db", "/api/v1/services?resourceVersion=100&watch=true"
-	checked := Wrap(http.DefaultTransport)
-	for _, uri := range []string{list, watch, watch, list, watch, otherList, watch} {
+	var detector Detector
+	checked := detector.Wrap(http.DefaultTransport)
+	for _, uri := range uris {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+uri, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
@@ -128,12 +129,77 @@ func TestFirst_watch_after_a_list_is_not_checked(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = response.Body.Close()
+		epochs = append(epochs, detector.Epoch())
 	}
-	const check = "/api/v1/services?limit=1"
+	return got, epochs
+}
+
+const (
+	list      = "/api/v1/services?resourceVersion=0"
+	otherList = "/api/v1/services?labelSelector=a%3Db"
+	watch     = "/api/v1/services?resourceVersion=100&watch=true"
+	lostWatch = "/api/v1/services?resourceVersion=101&watch=true"
+	stream    = "/api/v1/services?resourceVersion=&resourceVersionMatch=NotOlderThan&sendInitialEvents=true&watch=true"
+	check     = "/api/v1/services?limit=1"
+)
+
+// A watch that follows a list cannot have lost its version.
+func TestFirst_watch_after_a_list_is_not_checked(t *testing.T) {
+	got, epochs := requestsOf(t, list, watch, watch, list, watch, otherList, watch)
 	if diff := cmp.Diff([]string{list, watch, check, watch, list, watch, otherList, check, watch}, got); diff != "" {
 		t.Errorf("requests (-want +got):\n%s", diff)
 	}
+	if diff := cmp.Diff([]int64{0, 0, 0, 1, 1, 1, 1}, epochs); diff != "" {
+		t.Errorf("epochs (-want +got):\n%s", diff)
+	}
 }
+
+// The informers of the hub never list: their first request is a watch that begins with all objects and
+// goes on. So each later watch resumes, also the first.
+func TestFirst_watch_after_a_streamed_list_is_checked(t *testing.T) {
+	got, epochs := requestsOf(t, stream, lostWatch, stream, watch, watch)
+	if diff := cmp.Diff([]string{stream, check, stream, check, watch, check, watch}, got); diff != "" {
+		t.Errorf("requests (-want +got):\n%s", diff)
+	}
+	if diff := cmp.Diff([]int64{0, 0, 1, 1, 1}, epochs); diff != "" {
+		t.Errorf("epochs (-want +got):\n%s", diff)
+	}
+}
+
+// The server is down when a watch is to continue a list. It may come back with an older etcd.
+func TestWatch_is_checked_after_one_that_failed(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = fmt.Fprint(w, `{"metadata":{"resourceVersion":"100"},"items":[]}`)
+	}))
+	defer server.Close()
+	isDown := true
+	checked := Wrap(roundTrip(func(request *http.Request) (*http.Response, error) {
+		if isDown {
+			return nil, errors.New("connection refused")
+		}
+		return http.DefaultTransport.RoundTrip(request)
+	}))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL+lostWatch, http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := checked.RoundTrip(request); err == nil { //nolint:bodyclose // there is no response
+		t.Fatal("the server is not down")
+	}
+	isDown = false
+	response, err := checked.RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusGone {
+		t.Errorf("the response is %s", response.Status)
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return f(request) }
 
 // checkExpired fails the test unless client-go takes the response for an expired version.
 func checkExpired(t *testing.T, body io.Reader) {
