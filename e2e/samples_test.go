@@ -76,14 +76,14 @@ func TestSamples(t *testing.T) {
 		f.awaitEntries(t, named("default", "cdn"), allReady("north", "south"))
 	})
 
-	t.Run("an AppService that violates the restricted Pod Security Standard reports that it is refused", func(t *testing.T) {
+	t.Run("an AppService that violates the restricted Pod Security Standard is refused by the hub", func(t *testing.T) {
 		violating := framework.NewAppService(strict, "violating")
 		if err := f.Hub.Client.Create(t.Context(), violating); err != nil {
 			t.Fatal(err)
 		}
 		refused := map[string]entry{}
 		for _, member := range all {
-			refused[member] = entry{v1alpha1.ClusterProgressing, v1alpha1.ReasonPodsRefused}
+			refused[member] = entry{v1alpha1.ClusterPending, v1alpha1.ReasonPodSecurityRefused}
 		}
 		f.awaitEntries(t, violating, refused)
 		f.DeleteApp(t, violating)

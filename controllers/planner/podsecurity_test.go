@@ -168,6 +168,7 @@ func TestOverride_that_is_refused_fails_its_clusters(t *testing.T) {
 	s.checkWrites()
 
 	s.label("privileged") // the same revision, under a policy that allows more
+	s.waitForRevisions(map[string]int64{"east": 2})
 	s.report("west", s.readyObservation())
 	s.report("east", s.readyObservation())
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterReady))

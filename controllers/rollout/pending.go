@@ -11,12 +11,15 @@ func (in Input) explainPending(plans []entryPlan) {
 	if reason == "" {
 		return
 	}
+	isRefused := reason == v1alpha1.ReasonPodSecurityRefused
 	for i := range plans {
-		if entry := &plans[i].entry; entry.Revision == 0 && entry.Phase == v1alpha1.ClusterPending {
+		entry := &plans[i].entry
+		switch {
+		case entry.Revision != 0:
+		case isRefused && (entry.Phase == v1alpha1.ClusterPending || entry.Phase == v1alpha1.ClusterProgressing): // also if delivery has found nothing
+			entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterPending, reason, "waits for another spec: the condition Ready says why"
+		case entry.Phase == v1alpha1.ClusterPending:
 			entry.Reason, entry.Message = reason, "waits for the configuration: the condition Ready says what is missing"
-			if reason == v1alpha1.ReasonPodSecurityRefused {
-				entry.Message = "waits for another spec: the condition Ready says why"
-			}
 		}
 	}
 }

@@ -180,6 +180,12 @@ func TestRefused_spec_has_no_revision(t *testing.T) {
 			ready:   "the pod template " + violation + "; no cluster gets the AppService: change the spec, or let an administrator of the hub label namespace shop with another pod-security.kubernetes.io/enforce; 1 of 1 cluster not ready: east (PodSecurityRefused)",
 			entries: "east@0 Pending PodSecurityRefused",
 		},
+		"the first one, and delivery has found nothing there": {
+			in: NewInput(Chosen("east"), refused, WithEntries(Entry("east", v1alpha1.ClusterPending, DesiredRevision(0), NeverObserved)),
+				Observed("east", observation.Observation{UID: UID, Generation: Generation, Planned: 2, Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut})),
+			ready:   "the pod template " + violation + "; no cluster gets the AppService: change the spec, or let an administrator of the hub label namespace shop with another pod-security.kubernetes.io/enforce; 1 of 1 cluster not ready: east (PodSecurityRefused)",
+			entries: "east@0 Pending PodSecurityRefused",
+		},
 		"an edit": {
 			in: NewInput(AtRevision(1), Chosen("east"), refused, WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(1))),
 				Observed("east", Observation(v1alpha1.ClusterReady)), func(in *rollout.Input) { in.App.Status.Rollout.Revision = 1 }),

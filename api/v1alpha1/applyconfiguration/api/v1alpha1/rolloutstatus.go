@@ -21,7 +21,8 @@ type RolloutStatusApplyConfiguration struct {
 	// If the spec waits for a source of its configuration, or is refused, it is the revision before
 	// that edit.
 	Revision *int64 `json:"revision,omitempty"`
-	// PodSecurity is what the pod template of the revision must comply with on every cluster.
+	// PodSecurity is what the pod template of the revision must comply with on every cluster: the
+	// policy of the namespace when the template was new, or a later one that allows more.
 	// It is absent if the template was made while the namespace allowed everything, or by an older
 	// version of Fleetwright.
 	PodSecurity *PodSecurityApplyConfiguration `json:"podSecurity,omitempty"`
