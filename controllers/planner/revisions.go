@@ -74,18 +74,7 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		}
 		next.Number, history = stored.Number, history.With(stored)
 	}
-	in.Revision, in.ChangedSources, in.SameRevisions = next.Number, next.ChangedSources, next.Same
-	in.PodSecurity = nil
-	if stored := history.Find(next.Number); stored != nil {
-		in.PodSecurity = stored.PodSecurity
-	}
-	in.IsRevisionMissing = false // its snapshots exist: they are those of the decision
-	switch {
-	case next.IsRetry:
-		in.Origin = rollout.RevisionRetried
-	case next.IsUndo:
-		in.Origin = rollout.RevisionUndone
-	}
+	setRevision(in, history, next)
 	before := len(history.All())
 	history = r.deleteSuperfluous(ctx, history, history.Superfluous(in.App, next.Number))
 	if hasConfiguration {
@@ -95,6 +84,22 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		}
 	}
 	return r.checkStable(ctx, in)
+}
+
+// setRevision sets the revision of the spec.
+func setRevision(in *rollout.Input, history revision.History, next revision.Next) {
+	in.Revision, in.ChangedSources, in.SameRevisions = next.Number, next.ChangedSources, next.Same
+	in.IsRevisionMissing = false // its snapshots exist: they are those of the decision
+	// The policy of the revision of the status may allow more since the revision was stored.
+	if stored := history.Find(next.Number); stored != nil && next.Number != in.App.Status.Rollout.Revision {
+		in.PodSecurity = stored.PodSecurity
+	}
+	switch {
+	case next.IsRetry:
+		in.Origin = rollout.RevisionRetried
+	case next.IsUndo:
+		in.Origin = rollout.RevisionUndone
+	}
 }
 
 // listRevisions reads the revisions of an AppService from the API server.
