@@ -324,6 +324,12 @@ type ClusterStatus struct {
 	// It is absent if an older version of Fleetwright placed the AppService there.
 	// +optional
 	Placement int64 `json:"placement,omitempty"`
+	// Recreate is the look of an operator process that may create the workload again.
+	// The process had found at its start, or after a restore of the hub, that the workload is missing.
+	// Then all clusters of the AppService reported, and none shows that the hub has lost an edit.
+	// It has no effect for another process.
+	// +optional
+	Recreate string `json:"recreate,omitempty"`
 	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	// +optional
@@ -479,6 +485,7 @@ func (c ClusterStatus) SamePlan(other ClusterStatus) bool {
 		c.Generation == other.Generation &&
 		c.Revision == other.Revision &&
 		c.Placement == other.Placement &&
+		c.Recreate == other.Recreate &&
 		c.Replicas == other.Replicas &&
 		c.MinReplicas == other.MinReplicas &&
 		c.MaxReplicas == other.MaxReplicas &&

@@ -61,6 +61,7 @@ type Deliverer struct {
 	templates  *templates.Reader
 	snapshots  *snapshots.Reader
 	namespaces *hubNamespaces
+	looks      *looks
 
 	mu sync.Mutex
 	// engagements has the engagements of each member, the newest last.
@@ -79,6 +80,7 @@ func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Re
 		differ:      object.NewDiffer(),
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
 		templates:   older,
+		looks:       newLooks(),
 		snapshots:   snapshots.NewReader(hub.GetAPIReader(), maxContents),
 		namespaces:  &hubNamespaces{live: hub.GetAPIReader(), selected: selected},
 		engagements: map[multicluster.ClusterName][]*engagement{},
@@ -197,6 +199,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		objects:    objects,
 		announcer:  announcer,
 		engagement: e,
+		looks:      d.looks,
 		remover:    remover{verifier: d.verifier, cluster: name.String(), objects: objects, announcer: announcer},
 		tombstones: tombstones{
 			hub: d.hub.GetClient(), hubLive: d.hub.GetAPIReader(), hubWriter: d.hub.GetClient(),

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
@@ -26,9 +27,12 @@ func (d *Deliverer) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("watch AppServices: %w", err)
 	}
-	apps, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
-		AddFunc: func(added any) {
+	apps, err := informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc: func(added any, isInInitialList bool) {
 			if app, isApp := added.(*v1alpha1.AppService); isApp {
+				if !isInInitialList {
+					d.looks.noteAdded(app)
+				}
 				d.dispatch(ctx, &v1alpha1.AppService{}, app)
 			}
 		},
@@ -137,7 +141,7 @@ func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.Name
 // reported. An entry that was Removing goes when the removal is done, which the member's cache may
 // show later; the member checks a removal again by itself.
 func (d *Deliverer) dispatch(ctx context.Context, before, after *v1alpha1.AppService) {
-	same := before.UID == after.UID && before.Generation == after.Generation && before.Annotations[v1alpha1.AnnotationAcceptHub] == after.Annotations[v1alpha1.AnnotationAcceptHub] &&
+	same := !d.noteUpdated(before, after) && before.UID == after.UID && before.Generation == after.Generation && before.Annotations[v1alpha1.AnnotationAcceptHub] == after.Annotations[v1alpha1.AnnotationAcceptHub] &&
 		before.Status.IsHubBehind() == after.Status.IsHubBehind() && // on any cluster: it stops all clusters
 		before.Status.ClustersIn == after.Status.ClustersIn &&
 		sameInPlace(before.Status.Configuration, after.Status.Configuration) &&
@@ -151,6 +155,29 @@ func (d *Deliverer) dispatch(ctx context.Context, before, after *v1alpha1.AppSer
 	case lineage.IsRecorded(after) && !lineage.IsRecorded(before): // the slices may have been seen before this status
 		d.dispatchSliced(ctx, after, func(entry v1alpha1.ClusterStatus) bool { return entry.Generation == after.Generation })
 	}
+}
+
+// noteUpdated records what is new in an AppService, and reports whether it went back to an earlier
+// state, as by a restore of the hub. Then each member reports again what it has.
+func (d *Deliverer) noteUpdated(before, after *v1alpha1.AppService) (isRewound bool) {
+	switch {
+	case before.UID == "": // it was added
+	case before.UID != after.UID:
+		d.looks.noteAdded(after)
+	case isOlder(after, before):
+		d.looks.noteRewound(after.UID)
+		return true
+	case before.Status.ClustersIn == after.Status.ClustersIn: // otherwise the entries have moved
+		d.looks.noteEntries(after.UID, before.Status.Clusters, after.Status.Clusters)
+	}
+	return false
+}
+
+// isOlder reports whether an object of the hub has an earlier resource version than another one.
+func isOlder(object, other client.Object) bool {
+	version, err := strconv.ParseUint(object.GetResourceVersion(), 10, 64)
+	otherVersion, otherErr := strconv.ParseUint(other.GetResourceVersion(), 10, 64)
+	return err == nil && otherErr == nil && version < otherVersion
 }
 
 // sameInPlace reports whether the sources that are updated in place have the same contents. All
@@ -216,6 +243,9 @@ func (d *Deliverer) sliceEvents() toolscache.ResourceEventHandler {
 				d.dispatchNewSlice(after)
 				return
 			}
+			if !isOlder(after, before) {
+				d.looks.noteEntries(after.AppService.UID, before.Clusters, after.Clusters)
+			}
 			d.dispatchEntries(appOf(after), before.Clusters, after.Clusters, true)
 		},
 	}
@@ -252,6 +282,7 @@ func appOf(slice *v1alpha1.AppServiceSlice) types.NamespacedName {
 // forget it. An AppService goes without a removal when its namespace or its CRD is deleted. Its
 // slices may be gone before it, so any member may have had an entry there.
 func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
+	d.looks.forget(app.UID)
 	for _, entry := range app.Status.Clusters {
 		d.enqueue(entry.Name, client.ObjectKeyFromObject(app))
 	}

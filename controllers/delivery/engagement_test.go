@@ -46,6 +46,7 @@ func TestMember_that_hangs_slows_no_other(t *testing.T) {
 			app.Namespace, app.Name = s.app.Namespace, fmt.Sprintf("%s-%d", name, i)
 			s.must(onHub.Create(t.Context(), app))
 			one := &setup{T: t, operator: s.operator, app: app, cluster: s.cluster, revision: s.revision}
+			one.isNewFor(s.deliverer)
 			one.plan()
 			entry := app.Status.Clusters[0]
 			entry.Name = slow.cluster

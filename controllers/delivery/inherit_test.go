@@ -104,6 +104,7 @@ func TestHubs_that_share_a_member_never_touch_the_same_object(t *testing.T) {
 	second := s.onOtherMember("second")
 	second.operator = &operator{}
 	second.deliverer, second.reported = newDeliverer(t.Context(), t, "hub-2")
+	second.isNewFor(second.deliverer)
 	second.member, second.sent = connected(t.Context(), t, memberConfig)
 	s.must(second.deliverer.Engage(t.Context(), second.clusterName(), second.member))
 	plan := func(phase v1alpha1.ClusterPhase) {

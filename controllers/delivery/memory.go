@@ -30,8 +30,10 @@ type memories struct {
 // any time: it saves requests, and nothing is decided by it that cannot be decided again. The queue
 // hands an AppService to one worker at a time, so a memory needs no lock.
 type memory struct {
-	uid     types.UID
-	applied map[string]string // kind → hash of what was applied last
+	uid types.UID
+	// seenSince is the look since which the Deployment was seen, or might be created.
+	seenSince string
+	applied   map[string]string // kind → hash of what was applied last
 	// complete has the last comparison of each kind that found nothing to do. It is dropped when
 	// the object or its desired state changes.
 	complete map[string]*object.Comparison

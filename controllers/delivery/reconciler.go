@@ -57,6 +57,7 @@ type reconciler struct {
 	announcer  announcer
 	tombstones tombstones
 	engagement *engagement
+	looks      *looks
 	memories   memories
 }
 
@@ -172,6 +173,13 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 // maintain applies what the member does not hold yet, and observes the member when it holds
 // everything.
 func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, error) {
+	if !r.mayCreate(t) {
+		r.report(t, observation.Observation{
+			Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Missing: true,
+			Message: "the workload is missing; it is created when all clusters of the AppService have reported what they have, or after half a minute",
+		})
+		return reconcile.Result{}, nil // the entry will say when it may be created
+	}
 	changed, err := r.apply(ctx, t)
 	if apierrors.IsConflict(err) {
 		changed, err = r.resolveConflict(ctx, t)
@@ -189,6 +197,20 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 		result.RequeueAfter = cmp.Or(min(result.RequeueAfter, wait), wait)
 	}
 	return result, err
+}
+
+// mayCreate reports whether objects may be created. A missing Deployment is created if this process has
+// seen or created it since the current look, if the AppService or the entry is new since then, or if
+// the planner has answered.
+func (r *reconciler) mayCreate(t task) bool {
+	look := r.looks.of(t.app.UID).ID
+	may := t.objects.deployment != nil || t.memory.seenSince == look ||
+		t.entry.Recreate == look || r.looks.isNew(t.app.UID, r.cluster)
+	if may {
+		t.memory.seenSince = look
+		r.looks.forgetEntry(t.app.UID, r.cluster)
+	}
+	return may
 }
 
 // errStale is returned when the member's cache does not show yet what was applied a moment ago.

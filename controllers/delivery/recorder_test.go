@@ -27,6 +27,7 @@ func (r *recorder) Report(app types.NamespacedName, cluster string, seen observa
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	at := recorderKey{app, cluster}
+	seen.Look = observation.Look{} // it differs in each process
 	r.seen[at] = append(r.seen[at], seen)
 }
 

@@ -53,6 +53,7 @@ func (r *reconciler) report(t task, seen observation.Observation) {
 	if t.objects.isOwned("Service") {
 		seen = seen.WithService(t.objects.service)
 	}
+	seen.Look = r.looks.of(t.app.UID)
 	seen.Revision, seen.Planned, seen.Placement = t.entry.Revision, t.entry.Replicas, t.objects.placement()
 	if seen.Phase != t.entry.Phase || seen.Reason != t.entry.Reason {
 		t.traced.SetOutcome(string(seen.Phase), seen.Reason)
@@ -73,7 +74,7 @@ func (r *reconciler) reportUnplanned(t task) {
 	if !slices.ContainsFunc(t.objects.all(), isUnplanned) {
 		return
 	}
-	seen := observation.Observation{UID: t.app.UID, Found: true, Placement: t.objects.placement()}
+	seen := observation.Observation{UID: t.app.UID, Found: true, Placement: t.objects.placement(), Look: r.looks.of(t.app.UID)}
 	if t.objects.deployment != nil {
 		seen.Planned = ptr.Deref(t.objects.deployment.Spec.Replicas, 1)
 		seen.Revision = revision.Of(t.objects.deployment)

@@ -121,6 +121,7 @@ func (s *setup) connect() context.Context {
 	s.Cleanup(cancel)
 	o := &operator{end: cancel}
 	o.deliverer, o.reported = newDeliverer(ctx, s.T, testHubID)
+	s.isNewFor(o.deliverer)
 	ctx, o.disengage = context.WithCancel(ctx)
 	o.member, o.sent = connected(ctx, s.T, s.config)
 	s.operator = o
@@ -259,10 +260,23 @@ func (s *setup) reconcileWith(hub, member cluster.Cluster) (observation.Observat
 	ctx, cancel := context.WithTimeout(s.Context(), timeout)
 	defer cancel()
 	reported := newRecorder()
-	r, err := delivererOf(hub, testHubID, reported).reconciler(s.clusterName(), member)
+	r, err := s.delivererOfNew(hub, reported).reconciler(s.clusterName(), member)
 	s.must(err)
 	result, err := r.Reconcile(ctx, requestFor(s.clusterName(), s.key()))
 	return reported.last(s.key(), s.cluster), result, err
+}
+
+// isNewFor makes the AppService new for a Deliverer, whether or not it runs already. So it creates at
+// once what is missing.
+func (s *setup) isNewFor(d *Deliverer) {
+	d.looks.noteAdded(&v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{UID: s.app.UID}})
+}
+
+// delivererOfNew returns a Deliverer that does not run. For it, the AppService is new.
+func (s *setup) delivererOfNew(hub cluster.Cluster, reporter Reporter) *Deliverer {
+	d := delivererOf(hub, testHubID, reporter)
+	s.isNewFor(d)
+	return d
 }
 
 // testReconciler is a reconciler of the member that runs when the test calls it. It keeps its
@@ -275,7 +289,7 @@ type testReconciler struct {
 
 func (s *setup) newReconciler() *testReconciler {
 	reported := newRecorder()
-	r, err := delivererOf(hubCached, testHubID, reported).reconciler(s.clusterName(), s.member)
+	r, err := s.delivererOfNew(hubCached, reported).reconciler(s.clusterName(), s.member)
 	s.must(err)
 	return &testReconciler{s, r, reported}
 }

@@ -54,11 +54,24 @@ type Observation struct {
 	// Placement is the highest number of a placement that the objects were applied for; 0 if they
 	// have none.
 	Placement int64
+	// Look identifies since when the process that made the observation knows the hub. An observation
+	// of another look may be older than a restore of the hub.
+	Look Look
+	// Missing is set if the Deployment is missing at the first look. It is not created before the entry
+	// names the look.
+	Missing bool
 	// HubBehind is set if objects on the member are ahead of the hub.
 	HubBehind *v1alpha1.HubBehind
 	// Found is set if objects of the AppService were found on a member without an entry for it.
 	// Then Planned is the number of replicas in the spec of the Deployment.
 	Found bool
+}
+
+// Look is the time since which a process knows the hub: since its start, or since the hub was
+// restored.
+type Look struct {
+	ID    string
+	Since metav1.Time
 }
 
 // ConfigurationSerial is the content that an InPlace copy has on a member.

@@ -48,7 +48,8 @@ func (r *revisions) revisionAfterFailure(c *stagedCluster) int64 {
 //
 // It also applies if there was no status. An older version of Fleetwright wrote entries without a
 // revision, which have the first one; and after a loss of the status, the entries have the revisions
-// that were found on the clusters.
+// that were found on the clusters. Of two revisions that are equally frequent, the lower one is
+// adopted: the higher one may be in a rollout that has not proven it.
 func (r *revisions) adoptStable() {
 	s := &r.status
 	isReplaced := r.in.Revision != s.Revision || r.in.App.Spec.Rollout != nil
@@ -69,7 +70,7 @@ func (r *revisions) adoptStable() {
 		wasFound := isFirst && c.previous.Generation == 0
 		if revision := c.entry.Revision; revision != 0 && revision != s.FailedRevision && (wasReady || wasFound) {
 			counts[revision]++
-			if counts[revision] > counts[most] || counts[revision] == counts[most] && revision > most {
+			if counts[revision] > counts[most] || counts[revision] == counts[most] && revision < most {
 				most = revision
 			}
 		}

@@ -68,12 +68,15 @@ func Plan(in Input) Decision {
 	notes := in.scaleDown(plans)
 	// 5. Start removals as far as the policies allow.
 	removals, removalNotes := in.remove(plans)
-	// 6. Explain on entries what they wait for: while the hub is behind a cluster, on all entries.
+	// 6. Decide where a workload that is missing is created again.
+	reportDeadlines := in.answerMissing(plans)
+	// 7. Explain on entries what they wait for: while the hub is behind a cluster, on all entries.
 	in.explainPending(plans)
 	in.holdBehind(plans)
-	// 7. Set the transition time on entries whose phase changed.
+	// 8. Set the transition time on entries whose phase changed.
 	entries := in.finish(plans)
 	deadlines := append(in.deadlines(entries, removals), revisions.finish(entries)...)
+	deadlines = append(deadlines, reportDeadlines...)
 	decision := Decision{
 		Rollout:          revisions.status,
 		Transitions:      transitions(in.App.Status.Rollout, revisions.status),

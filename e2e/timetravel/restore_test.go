@@ -39,7 +39,7 @@ func TestRestore(t *testing.T) {
 type restored struct {
 	*fleet
 
-	kept, edited, moved, removed, created, configured *v1alpha1.AppService
+	kept, edited, moved, narrowed, removed, created, configured *v1alpha1.AppService
 
 	saved backups
 }
@@ -50,10 +50,11 @@ func (r *restored) change(t *testing.T) {
 	r.kept = r.create(t, "kept", everywhere)
 	r.edited = r.create(t, "edited", framework.OnClusters("north", "south"))
 	r.moved = r.create(t, "moved", framework.OnClusters("north"))
+	r.narrowed = r.create(t, "narrowed", framework.OnClusters("north", "south"))
 	r.removed = r.create(t, "removed", framework.OnClusters("north", "south"))
 	r.greet(t, "hello")
 	r.configured = r.create(t, "configured", framework.OnClusters("north", "south"), withSettings)
-	r.awaitReady(t, []*v1alpha1.AppService{r.kept, r.edited, r.removed, r.configured}, "north", "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.kept, r.edited, r.narrowed, r.removed, r.configured}, "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "north")
 	r.awaitGreeting(t, r.configured, "hello", "north", "south")
 
@@ -62,6 +63,7 @@ func (r *restored) change(t *testing.T) {
 	r.Join(t, "east", nil)
 	r.EditApp(t, r.edited, framework.Image("web:2"), framework.Replicas(3))
 	r.EditApp(t, r.moved, framework.OnClusters("south"))
+	r.EditApp(t, r.narrowed, framework.OnClusters("north"), framework.Image("web:2"))
 	r.created = r.create(t, "created", framework.OnClusters("north"))
 	r.greet(t, "hi")
 	if err := r.Hub.Client.Delete(t.Context(), r.removed); err != nil {
@@ -72,7 +74,7 @@ func (r *restored) change(t *testing.T) {
 	r.awaitReady(t, []*v1alpha1.AppService{r.kept}, "east", "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.edited}, "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
-	r.awaitReady(t, []*v1alpha1.AppService{r.created}, "north")
+	r.awaitReady(t, []*v1alpha1.AppService{r.created, r.narrowed}, "north")
 	r.awaitGone(t, r.removed)
 }
 
@@ -91,12 +93,17 @@ func (r *restored) restoreHub(t *testing.T) {
 	}
 	r.awaitReason(t, r.edited, v1alpha1.ReasonHubBehind)
 	r.awaitReason(t, r.moved, v1alpha1.ReasonHubBehind)
+	r.awaitReason(t, r.narrowed, v1alpha1.ReasonHubBehind)
 	r.awaitReason(t, r.configured, v1alpha1.ReasonHubBehind)
 	r.awaitGreeting(t, r.configured, "hi", "north", "south")
 	// The deletion is lost too, so the AppService is delivered again.
 	r.awaitReady(t, []*v1alpha1.AppService{r.kept, r.removed}, "north", "south")
 	r.expectKept(t, before)
 	r.expectNoDeletion(t, deletions)
+	// It was moved away from south by an edit that only north shows.
+	if found, isThere := r.inventory(t)["south"][r.narrowed.Name]; isThere {
+		t.Errorf("the lost state was created on south: %+v", found)
+	}
 }
 
 // repairHub brings the hub up to date, as from Git, and accepts it. Meanwhile, Git has another image and
@@ -106,7 +113,8 @@ func (r *restored) repairHub(t *testing.T) {
 	r.EditApp(t, r.edited, framework.Image("web:3"), framework.Replicas(3))
 	r.EditApp(t, r.moved, framework.OnClusters("south"))
 	r.greet(t, "good morning")
-	for _, app := range []*v1alpha1.AppService{r.edited, r.moved, r.configured} {
+	r.EditApp(t, r.narrowed, framework.OnClusters("north"), framework.Image("web:3"))
+	for _, app := range []*v1alpha1.AppService{r.edited, r.moved, r.narrowed, r.configured} {
 		r.Eventually(t, app.Name+" to be planned", func(ctx context.Context) error {
 			current, err := r.ReadApp(ctx, app)
 			if err != nil {
@@ -121,6 +129,7 @@ func (r *restored) repairHub(t *testing.T) {
 	r.awaitImage(t, r.edited, "web:3", "north", "south")
 	r.awaitGreeting(t, r.configured, "good morning", "north", "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.moved}, "south")
+	r.awaitReady(t, []*v1alpha1.AppService{r.narrowed}, "north")
 	if err := r.Hub.Client.Delete(t.Context(), r.removed); err != nil {
 		t.Fatal(err)
 	}

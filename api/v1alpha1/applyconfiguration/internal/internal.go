@@ -484,6 +484,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: reason
       type:
         scalar: string
+    - name: recreate
+      type:
+        scalar: string
     - name: replicas
       type:
         scalar: numeric

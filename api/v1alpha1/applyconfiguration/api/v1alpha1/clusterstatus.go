@@ -33,6 +33,11 @@ type ClusterStatusApplyConfiguration struct {
 	// A removal deletes no object that has a higher number, because the object was placed later.
 	// It is absent if an older version of Fleetwright placed the AppService there.
 	Placement *int64 `json:"placement,omitempty"`
+	// Recreate is the look of an operator process that may create the workload again.
+	// The process had found at its start, or after a restore of the hub, that the workload is missing.
+	// Then all clusters of the AppService reported, and none shows that the hub has lost an edit.
+	// It has no effect for another process.
+	Recreate *string `json:"recreate,omitempty"`
 	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	UnavailableSince *v1.Time `json:"unavailableSince,omitempty"`
@@ -129,6 +134,14 @@ func (b *ClusterStatusApplyConfiguration) WithRevision(value int64) *ClusterStat
 // If called multiple times, the Placement field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithPlacement(value int64) *ClusterStatusApplyConfiguration {
 	b.Placement = &value
+	return b
+}
+
+// WithRecreate sets the Recreate field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Recreate field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithRecreate(value string) *ClusterStatusApplyConfiguration {
+	b.Recreate = &value
 	return b
 }
 

@@ -1,0 +1,107 @@
+package lineage_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// waitForQuestion waits until the entry of a member says that its workload is missing.
+func (f *fleet) waitForQuestion(name string) {
+	f.Helper()
+	f.eventually("the entry of "+name+" to say that the workload is missing", func() error {
+		f.read()
+		if entry := f.app.Status.Cluster(name); entry == nil || !strings.Contains(entry.Message, "the workload is missing") {
+			runs, _ := f.workload(name)
+			return fmt.Errorf("it runs %s, and the entry is %+v", runs, entry)
+		}
+		return nil
+	})
+}
+
+// The edit that was lost had moved the workload to east, and only east shows that.
+func TestRestored_hub_creates_nothing_before_all_clusters_have_reported(t *testing.T) {
+	f := newFleet(t, withImage("web:1", 2))
+	f.waitForReady("east", "west")
+	old := f.backup()
+	f.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Image = "web:2"
+		app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}
+	})
+	f.waitForWorkload("2 × web:2", "east")
+	f.rollOut("east")
+	f.waitForRemoval("west")
+	f.waitForReady("east")
+	f.restore(old)
+	f.setReady("east", metav1.ConditionFalse)
+	f.start()
+	f.waitForQuestion("west")
+	f.reconnect("east")
+	f.waitForEntries(map[string]string{"east": failedHubBehind, "west": failedHubBehind})
+	f.waitForWorkload("nothing", "west")
+	f.waitForWorkload("2 × web:2", "east")
+	f.acceptHub()
+	f.waitForReady("east", "west")
+	f.waitForWorkload("2 × web:1", "east", "west")
+}
+
+// deleteWorkload deletes the workload of a member.
+func (f *fleet) deleteWorkload(name string) {
+	f.Helper()
+	f.must(members[name].Delete(f.Context(), f.deployment(name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+}
+
+func TestMissing_workload_is_created_again_after_a_restart(t *testing.T) {
+	f := newFleet(t, withImage("web:1", 2))
+	f.waitForReady("east", "west")
+	t.Run("at once, when all clusters have reported", func(t *testing.T) {
+		f.operator.stop()
+		f.deleteWorkload("west")
+		start := time.Now()
+		f.start()
+		f.waitForReady("east", "west")
+		if took := time.Since(start); took > rollout.ReportTimeout/2 {
+			t.Errorf("it took %s", took)
+		}
+		for _, entry := range f.app.Status.Clusters {
+			if entry.Recreate != "" {
+				t.Errorf("the answer is still in the entry: %+v", entry)
+			}
+		}
+	})
+	t.Run("after a limit, while a cluster cannot be reached", func(t *testing.T) {
+		f.operator.stop()
+		f.deleteWorkload("west")
+		f.setReady("east", metav1.ConditionFalse)
+		start := time.Now()
+		f.start()
+		f.waitForQuestion("west")
+		f.waitForWorkload("2 × web:1", "west")
+		if took := time.Since(start); took < rollout.ReportTimeout-2*time.Second || took > rollout.ReportTimeout+10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		f.reconnect("east")
+	})
+	t.Run("at once, while the operator runs", func(t *testing.T) {
+		f.waitForReady("east", "west")
+		f.disconnect("east")
+		start := time.Now()
+		f.deleteWorkload("west")
+		f.eventually("the workload on west to be created again", func() error {
+			if got, _ := f.workload("west"); got != "2 × web:1" {
+				return fmt.Errorf("it runs %s", got)
+			}
+			return nil
+		})
+		if took := time.Since(start); took > rollout.ReportTimeout/2 {
+			t.Errorf("it took %s", took)
+		}
+	})
+}
