@@ -66,7 +66,8 @@
 //   - A decision to continue, and a failure, need an observation by this process. A cluster that has
 //     not answered the latest edit is neither available nor broken, for three minutes.
 //   - A cluster belongs to the first stage that matches it, and clusters that no stage matches form
-//     the last stage. A cluster that got the target in a stage with a limit keeps its place there.
+//     the last stage. A stage with a limit prefers clusters that may be Ready and have replicas. A
+//     cluster that got the target there keeps its place.
 //   - A stage begins when it is approved, if it needs approval. It assigns the target to clusters
 //     that are Ready, while fewer are unavailable than maxUnavailable, and at most one more than are
 //     available with the target. Clusters that an edit or an abort has caught in an update count, and

@@ -65,7 +65,7 @@ func (in Input) planRevisions(plans []entryPlan) *revisions {
 	r.retarget()
 	r.requests = in.requests()
 	r.deadline = in.progressDeadline()
-	if r.stages, r.stageError = in.stagesOf(r.clusters); r.stageError != nil {
+	if r.stages, r.stageError = r.stagesOf(r.clusters); r.stageError != nil {
 		r.isHeld, r.isFrozen = true, true
 		r.status.Paused = true
 		return r

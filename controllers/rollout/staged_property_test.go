@@ -418,6 +418,31 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 			}
 		}
 		l.checkBudget(fail, in, s, is, before, after)
+		checkChoice(fail, in, s, before, after)
+	}
+}
+
+// checkChoice checks which of the matching clusters a stage with a limit has: as many as the limit says;
+// each one that got the target there; and no dead cluster or one without replicas beside a Ready one.
+func checkChoice(fail func(string, ...any), in rollout.Input, s ruleStage, before, after v1alpha1.AppServiceStatus) {
+	if len(s.clusters) != s.most() {
+		fail("stage %s has %d clusters, and its limit is %d", s.spec.Name, len(s.clusters), s.most())
+	}
+	for _, out := range s.matching {
+		was, entry := before.Cluster(out), after.Cluster(out)
+		if slices.Contains(s.clusters, out) || was == nil || entry == nil || was.Phase == v1alpha1.ClusterRemoving {
+			continue
+		}
+		hadPlace := func(entry *v1alpha1.ClusterStatus) bool {
+			return entry != nil && entry.Revision == in.Revision && entry.Stage == s.spec.Name
+		}
+		isReady := entry.Phase == v1alpha1.ClusterReady && entry.Replicas > 0
+		for _, name := range s.clusters {
+			isDead := after.Cluster(name).Phase == v1alpha1.ClusterUnknown || after.Cluster(name).Replicas == 0
+			if !hadPlace(before.Cluster(name)) && (hadPlace(was) || isReady && isDead && s.spec.SpreadKey == "") {
+				fail("stage %s has %s, and not %s", s.spec.Name, name, out)
+			}
+		}
 	}
 }
 

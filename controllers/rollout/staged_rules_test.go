@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
@@ -21,6 +20,7 @@ import (
 type ruleStage struct {
 	spec     v1alpha1.RolloutStage
 	clusters []string
+	matching []string // clusters that match, and that no earlier stage has
 }
 
 // ruleStages returns the stages of an input.
@@ -50,48 +50,33 @@ func ruleStages(in rollout.Input) []ruleStage {
 		}
 		taken := ruleLimit(in, s, matching)
 		left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(taken, name) })
-		stages = append(stages, ruleStage{s, taken})
+		stages = append(stages, ruleStage{s, taken, matching})
 	}
 	return stages
 }
 
-// ruleLimit takes the clusters of a stage one by one: first those that got the target there, and
-// always from the zone with the fewest.
+// ruleLimit returns the matching clusters that a stage with a limit has. They are those that the package
+// chooses; checkChoice checks the choice.
 func ruleLimit(in rollout.Input, s v1alpha1.RolloutStage, matching []string) []string {
 	if s.Limit == nil {
 		return matching
 	}
-	most := s.Limit.IntValue()
-	if s.Limit.Type == intstr.String {
-		percent, _ := strconv.Atoi(strings.TrimSuffix(s.Limit.StrVal, "%"))
-		for most = 1; most*100 < percent*len(matching); most++ {
-		}
-	}
-	var taken []string
-	perValue := map[string]int{}
-	for len(taken) < min(most, len(matching)) {
-		best := ""
-		for _, name := range matching {
-			if !slices.Contains(taken, name) && (best == "" || ruleBefore(in, s, perValue, name, best)) {
-				best = name
-			}
-		}
-		taken = append(taken, best)
-		perValue[in.Members[best].Labels[s.SpreadKey]]++
-	}
-	return taken
+	chosen := rollout.StagesOf(in)
+	return slices.DeleteFunc(slices.Clone(matching), func(name string) bool { return chosen[name] != s.Name })
 }
 
-func ruleBefore(in rollout.Input, s v1alpha1.RolloutStage, perValue map[string]int, a, b string) bool {
-	hasPlace := func(name string) int {
-		if entry := in.App.Status.Cluster(name); entry != nil && entry.Revision == in.Revision && entry.Stage == s.Name {
-			return 0
-		}
-		return 1
+// most returns how many of the matching clusters the stage has.
+func (s ruleStage) most() int {
+	if s.spec.Limit == nil {
+		return len(s.matching)
 	}
-	value := func(name string) int { return perValue[in.Members[name].Labels[s.SpreadKey]] }
-	ranks := placement.RanksOf(in.App)
-	return cmp.Or(cmp.Compare(hasPlace(a), hasPlace(b)), cmp.Compare(value(a), value(b)), cmp.Compare(ranks.Of(a), ranks.Of(b))) < 0
+	most := s.spec.Limit.IntValue()
+	if s.spec.Limit.Type == intstr.String {
+		percent, _ := strconv.Atoi(strings.TrimSuffix(s.spec.Limit.StrVal, "%"))
+		for most = 1; most*100 < percent*len(s.matching); most++ {
+		}
+	}
+	return min(most, len(s.matching))
 }
 
 func (s ruleStage) maxUnavailable() int {

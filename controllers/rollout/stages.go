@@ -86,9 +86,9 @@ func (in Input) stagedClusters(plans []entryPlan) []*stagedCluster {
 	return clusters
 }
 
-// stagesOf returns the stages of spec.rollout, with their clusters.
-func (in Input) stagesOf(clusters []*stagedCluster) ([]*stage, *StageError) {
-	spec := in.App.Spec.Rollout
+// stagesOf returns the stages of spec.rollout, with the clusters.
+func (r *revisions) stagesOf(clusters []*stagedCluster) ([]*stage, *StageError) {
+	spec := r.in.App.Spec.Rollout
 	stages := make([]*stage, 0, len(spec.Stages)+1)
 	for _, s := range spec.Stages {
 		path := fmt.Sprintf("spec.rollout.stages[name=%s]", s.Name)
@@ -97,11 +97,11 @@ func (in Input) stagesOf(clusters []*stagedCluster) ([]*stage, *StageError) {
 			return nil, &StageError{Stage: s.Name, Err: err}
 		}
 		next := newStage(s, spec.RolloutPace)
-		next.take(clusters, in.Revision, match.Matches)
+		r.take(next, clusters, match.Matches)
 		stages = append(stages, next)
 	}
 	last := newStage(v1alpha1.RolloutStage{Name: RestStage}, spec.RolloutPace)
-	last.take(clusters, in.Revision, func(*v1alpha1.MemberCluster) bool { return true })
+	r.take(last, clusters, func(*v1alpha1.MemberCluster) bool { return true })
 	return append(stages, last), nil
 }
 
@@ -114,17 +114,16 @@ func newStage(spec v1alpha1.RolloutStage, pace v1alpha1.RolloutPace) *stage {
 	return &stage{RolloutStage: spec}
 }
 
-// take takes the clusters that match the stage and that no earlier stage has, in their order. The
-// limit chooses as the limit of a placement does. A cluster that got the target in this stage keeps
-// its place, so that the choice does not change during a rollout.
-func (s *stage) take(clusters []*stagedCluster, target int64, matches func(*v1alpha1.MemberCluster) bool) {
+// take takes the clusters that match a stage and that no earlier stage has, in their order. The limit
+// chooses as the limit of a placement does, by their standing.
+func (r *revisions) take(s *stage, clusters []*stagedCluster, matches func(*v1alpha1.MemberCluster) bool) {
 	var matching []*stagedCluster
 	for _, c := range clusters {
 		if c.stage == nil && matches(c.member) {
 			matching = append(matching, c)
 		}
 	}
-	for _, i := range s.places(matching, target) {
+	for _, i := range r.places(s, matching) {
 		c := matching[i]
 		c.stage = s
 		s.clusters = append(s.clusters, c)
@@ -132,19 +131,34 @@ func (s *stage) take(clusters []*stagedCluster, target int64, matches func(*v1al
 	}
 }
 
-// places returns the indices of the matching clusters that belong to the stage, in their order.
-func (s *stage) places(matching []*stagedCluster, target int64) []int {
+// places returns the indices of the matching clusters that belong to a stage, in their order.
+func (r *revisions) places(s *stage, matching []*stagedCluster) []int {
 	contenders := make([]placement.Contender, len(matching)) // in the order of their rank
 	for i, c := range matching {
-		contenders[i] = placement.Contender{Member: c.member, Standing: 1, Rank: c.rank}
-		if c.entry.Revision == target && c.entry.Stage == s.Name {
-			contenders[i].Standing = 0
-		}
+		contenders[i] = placement.Contender{Member: c.member, Standing: r.standing(s, c), Rank: c.rank}
 	}
 	limit := min(len(matching), s.limitOf(len(matching)))
 	places := placement.Order(contenders, s.SpreadKey)[:limit]
 	slices.Sort(places)
 	return places
+}
+
+// standing returns how well a cluster serves a stage with a limit; the lowest is the best. A cluster
+// that got the target in the stage keeps its place, so that the choice does not change during a
+// rollout. Then come clusters that may be Ready, or that a rollout has made unavailable. Dead clusters,
+// and those without replicas, cannot prove the target, and come last.
+func (r *revisions) standing(s *stage, c *stagedCluster) int {
+	e := &c.entry
+	isCaught := r.isInTransit(c) && !(r.isRollingOut() && e.Revision == r.status.StableRevision)
+	switch {
+	case e.Revision == r.status.Revision && e.Stage == s.Name:
+		return 0
+	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty():
+		return 2
+	case e.Phase == v1alpha1.ClusterReady, e.Revision == 0, isCaught, r.isUnanswered(c):
+		return 1
+	}
+	return 2
 }
 
 // isEmpty reports whether the cluster is to run no pods. Then it is no evidence for a revision or

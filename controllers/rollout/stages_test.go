@@ -776,6 +776,30 @@ func TestRollout_with_a_limit(t *testing.T) {
 	}
 }
 
+// A dead cluster, or one without replicas, would hold up the stage, or prove nothing.
+func TestRollout_with_a_limit_prefers_clusters_that_can_prove_the_revision(t *testing.T) {
+	limited := func(r *v1alpha1.Rollout) {
+		r.Stages = []v1alpha1.RolloutStage{{Name: "few", Limit: new(intstr.FromInt32(1))}}
+	}
+	for what, disturb := range map[string]func(*scenario, *stagedMember){
+		"unreachable":      func(s *scenario, m *stagedMember) { s.cutOff(m.member.Name) },
+		"broken":           func(_ *scenario, m *stagedMember) { m.sick = true },
+		"refusing":         func(_ *scenario, m *stagedMember) { m.refuses, m.runs = true, 0 },
+		"without replicas": func(_ *scenario, m *stagedMember) { m.member.Labels["size"] = "none" },
+	} {
+		t.Run(what, func(t *testing.T) {
+			s := newFirstRollout(t, limited).settles("Completed 1, stable 1: few Completed 1/1, (rest) Completed 4/4")
+			s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Overrides = withoutReplicas })
+			for _, entry := range s.app.Status.Clusters {
+				if entry.Stage == "few" {
+					disturb(s, s.members[entry.Name])
+				}
+			}
+			s.passes(time.Minute).edited("ok-1").passes(2 * time.Minute).is("Progressing 2, stable 1: few Completed 1/1, (rest) Progressing 1/4")
+		})
+	}
+}
+
 // The approval of a stage that was edited counts for the clusters that it has then.
 func TestRollout_with_edited_stages(t *testing.T) {
 	t.Run("judges the stages again, and clusters that are done count at once", func(t *testing.T) {
