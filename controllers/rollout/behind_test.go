@@ -40,6 +40,28 @@ func blockedElsewhere(entry *v1alpha1.ClusterStatus) {
 	entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonHubBehind, behindMessage
 }
 
+// What a hub that is behind takes for the stable revision may be older than what was rolled out since.
+func TestHubBehind_on_one_cluster_pauses_a_rollback_on_all(t *testing.T) {
+	s := newScenario(t, stageWith(1, soaksFor(3600))).edited("ok-1").passes(20 * time.Minute)
+	s.is("Progressing 2, stable 1: canary Completed 2/2, world Soaking 3/3")
+	isAhead := func() {
+		s.deliverAll()
+		seen := s.seen["world-1"]
+		observesAhead(&seen)
+		s.seen["world-1"] = seen
+		s.plan()
+	}
+	s.annotate(v1alpha1.AnnotationAbort, "2")
+	for range 100 {
+		isAhead()
+		s.advance(10 * time.Second)
+	}
+	s.revisionsAre("22222")
+	s.annotate(v1alpha1.AnnotationAcceptHub, token)
+	isAhead()
+	s.settles("RolledBack 2, stable 1: canary Completed 0/2, world Soaking 0/3").revisionsAre("11111")
+}
+
 func TestHubBehind_on_one_cluster_stops_all_clusters(t *testing.T) {
 	rollsOut := Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, ""))
 	tests := map[string]struct {

@@ -84,7 +84,9 @@ func (in Input) planRevisions(plans []entryPlan) *revisions {
 	return r
 }
 
-// hold decides whether clusters may get another revision, apart from the pause of a rollout.
+// hold decides whether clusters may get another revision, apart from the pause of a rollout. While the
+// hub is behind a cluster, a rollback waits too: the revision that this hub takes for the stable one may
+// be older than what was rolled out since.
 func (r *revisions) hold(plans []entryPlan) {
 	r.isFrozen = r.in.IsSuspended() || r.in.PlanError != nil
 	isBehind := slices.ContainsFunc(plans, func(e entryPlan) bool {
