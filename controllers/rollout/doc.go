@@ -66,7 +66,7 @@
 //   - A decision to continue, and a failure, need an observation by this process. A cluster that has
 //     not answered the latest edit is neither available nor broken, for three minutes.
 //   - A cluster belongs to the first stage that matches it, and clusters that no stage matches form
-//     the last stage. A stage with a limit prefers clusters that may be Ready and have replicas. A
+//     the last stage. A stage with a limit prefers clusters that can be reached and have replicas. A
 //     cluster that got the target there keeps its place.
 //   - A stage begins when it is approved, if it needs approval. It assigns the target to clusters
 //     that are Ready, while fewer are unavailable than maxUnavailable, and at most one more than are

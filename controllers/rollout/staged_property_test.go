@@ -412,6 +412,9 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 			if is.Phase == v1alpha1.StageCompleted && was.Phase != v1alpha1.StageCompleted && !is.Promoted && !isReopened {
 				l.checkCompleted(fail, in, s, was, before, after)
 			}
+			if wasActive && is.Phase == v1alpha1.StageSkipped && before.Rollout.Revision == in.Revision {
+				fail("stage %s has begun, and is Skipped", s.spec.Name)
+			}
 			isPassed = isPassed && (is.Phase == v1alpha1.StageCompleted || is.Phase == v1alpha1.StageSkipped || is.Phase == "")
 			if is.Phase == v1alpha1.StageSkipped && len(s.clusters) > 0 || len(s.clusters) == 0 && is.Phase == v1alpha1.StageCompleted && was.Phase != v1alpha1.StageCompleted {
 				fail("stage %s has %d clusters and is %s", s.spec.Name, len(s.clusters), is.Phase)
@@ -425,6 +428,9 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 // checkChoice checks which of the matching clusters a stage with a limit has: as many as the limit says;
 // each one that got the target there; and no dead cluster or one without replicas beside a Ready one.
 func checkChoice(fail func(string, ...any), in rollout.Input, s ruleStage, before, after v1alpha1.AppServiceStatus) {
+	if in.Revision == 0 { // there are no stages yet
+		return
+	}
 	if len(s.clusters) != s.most() {
 		fail("stage %s has %d clusters, and its limit is %d", s.spec.Name, len(s.clusters), s.most())
 	}

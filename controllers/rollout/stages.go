@@ -145,20 +145,17 @@ func (r *revisions) places(s *stage, matching []*stagedCluster) []int {
 
 // standing returns how well a cluster serves a stage with a limit; the lowest is the best. A cluster
 // that got the target in the stage keeps its place, so that the choice does not change during a
-// rollout. Then come clusters that may be Ready, or that a rollout has made unavailable. Dead clusters,
-// and those without replicas, cannot prove the target, and come last.
+// rollout. Clusters that cannot be reached, and those without replicas, cannot prove the target, and
+// come last. A revision changes neither, so the next decision chooses the same clusters.
 func (r *revisions) standing(s *stage, c *stagedCluster) int {
 	e := &c.entry
-	isCaught := r.isInTransit(c) && !(r.isRollingOut() && e.Revision == r.status.StableRevision)
 	switch {
 	case e.Revision == r.status.Revision && e.Stage == s.Name:
 		return 0
 	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty():
 		return 2
-	case e.Phase == v1alpha1.ClusterReady, e.Revision == 0, isCaught, r.isUnanswered(c):
-		return 1
 	}
-	return 2
+	return 1
 }
 
 // isEmpty reports whether the cluster is to run no pods. Then it is no evidence for a revision or

@@ -783,8 +783,6 @@ func TestRollout_with_a_limit_prefers_clusters_that_can_prove_the_revision(t *te
 	}
 	for what, disturb := range map[string]func(*scenario, *stagedMember){
 		"unreachable":      func(s *scenario, m *stagedMember) { s.cutOff(m.member.Name) },
-		"broken":           func(_ *scenario, m *stagedMember) { m.sick = true },
-		"refusing":         func(_ *scenario, m *stagedMember) { m.refuses, m.runs = true, 0 },
 		"without replicas": func(_ *scenario, m *stagedMember) { m.member.Labels["size"] = "none" },
 	} {
 		t.Run(what, func(t *testing.T) {
