@@ -576,7 +576,10 @@ func (l *stagedLoop) checkEnd(t *rapid.T) {
 		all(state.Revision)
 	default:
 		isPlanned := slices.ContainsFunc(l.decision.Entries, func(e v1alpha1.ClusterStatus) bool { return rollout.IsPlanned(e) && e.Transition.Type == "" })
-		if isPlanned && !isBad {
+		hasLostAll := slices.ContainsFunc(state.Stages, func(s v1alpha1.RolloutStageStatus) bool {
+			return s.Name == l.decision.WaitingStage && s.Clusters == 0 // it had begun, and waits by name
+		})
+		if isPlanned && !isBad && !hasLostAll {
 			fail("the rollout ends in %s", state.Phase)
 		}
 		// After promoted stages, the target may be available nowhere. No stage is active then, and
