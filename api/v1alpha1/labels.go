@@ -110,11 +110,13 @@ const (
 	AnnotationAcceptConfiguration = "fleetwright.dev/accept-configuration"
 
 	// AnnotationApprove, on an AppService, approves stages of a rollout, as REVISION/STAGE. Several
-	// values are separated by commas. A value for another revision approves nothing.
+	// values are separated by commas. An approval counts if status.rollout showed the revision and the
+	// stage when it was set, and if it is still set when the stage begins. Any other is refused, and
+	// never counts later, unless it is removed and set again.
 	AnnotationApprove = "fleetwright.dev/approve"
 	// AnnotationPromote, on an AppService, ends a stage now, as REVISION/STAGE, or all stages, as
 	// REVISION: without approval, soak, slow start and quorum. maxUnavailable and maxFailures still
-	// apply.
+	// apply. What counts is the same as for an approval.
 	AnnotationPromote = "fleetwright.dev/promote"
 	// AnnotationPause, on an AppService, pauses the rollout of the revision that is its value.
 	AnnotationPause = "fleetwright.dev/pause"

@@ -197,6 +197,10 @@ type RolloutStatus struct {
 	// Such a rollout needs no approval and does not soak.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
+	// RetryRefused is true if the annotation fleetwright.dev/retry named the revision before this status
+	// showed it. It never counts, unless it is removed and set again.
+	// +optional
+	RetryRefused bool `json:"retryRefused,omitempty"`
 	// Strategy is a hash of what the stages match, and of which stages need approval.
 	// If it changes, the stages are judged again.
 	// +optional
@@ -272,9 +276,17 @@ type RolloutStageStatus struct {
 	Phase RolloutStagePhase `json:"phase"`
 	// Since is when the phase began.
 	Since metav1.Time `json:"since"`
-	// Approved is true if the stage was approved for the revision.
+	// Approved is true if the stage is approved for the revision.
+	// Until the stage begins, an approval is withdrawn by removing its annotation.
 	// +optional
 	Approved bool `json:"approved,omitempty"`
+	// ApprovalRefused is true if the annotation fleetwright.dev/approve named the stage and the revision
+	// before this status showed both. It never counts, unless it is removed and set again.
+	// +optional
+	ApprovalRefused bool `json:"approvalRefused,omitempty"`
+	// PromotionRefused is the same for the annotation fleetwright.dev/promote.
+	// +optional
+	PromotionRefused bool `json:"promotionRefused,omitempty"`
 	// StableSkipped is true if no cluster was in the stage when the stable revision was rolled out.
 	// If the stage needs approval, a new cluster waits for it instead of starting with that revision.
 	// +optional

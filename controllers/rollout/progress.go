@@ -89,7 +89,7 @@ func (r *revisions) runStage(s *stage) bool {
 
 // hadTarget reports whether clusters of the stage may have got the target. If all of them have left the
 // stage since, it has proven nothing, and waits.
-func (s *stage) hadTarget() bool { return s.isActive() || s.status.UpToDate > 0 }
+func (s *stage) hadTarget() bool { return s.isActive() }
 
 // enter sets the phase of a stage.
 func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {

@@ -25,6 +25,8 @@ type Requests struct {
 	IsPromoted bool
 	// IsPaused and IsAborted are set if the rollout is paused or aborted.
 	IsPaused, IsAborted bool
+	// IsRetried is set if the revision is to be tried again when it has failed.
+	IsRetried bool
 	// Errors are the values that have no effect, and why.
 	Errors []RequestError
 }
@@ -39,6 +41,8 @@ const (
 	RequestOfNewerRevision RequestProblem = "NewerRevision"
 	// RequestOfUnknownStage: the value names a stage that spec.rollout does not have.
 	RequestOfUnknownStage RequestProblem = "UnknownStage"
+	// RequestTooEarly: the value was set before the status showed what it names.
+	RequestTooEarly RequestProblem = "TooEarly"
 )
 
 // RequestError is a value of an annotation that has no effect.
@@ -76,7 +80,7 @@ func (in Input) requests() Requests {
 	}
 	result.IsPaused = in.isRequested(v1alpha1.AnnotationPause, &result)
 	result.IsAborted = in.isRequested(v1alpha1.AnnotationAbort, &result)
-	in.isRequested(v1alpha1.AnnotationRetry, &result) // RetriesRevision reads it
+	result.IsRetried = in.isRequested(v1alpha1.AnnotationRetry, &result)
 	return result
 }
 
@@ -108,7 +112,7 @@ func (in Input) readRequests(annotation string, result *Requests) []request {
 		number, stage, hasStage := strings.Cut(item, "/")
 		revision, err := strconv.ParseInt(number, 10, 64)
 		switch {
-		case err != nil, revision <= 0, hasStage && stage == "":
+		case err != nil, revision <= 0, strconv.FormatInt(revision, 10) != number, hasStage && stage == "":
 			result.report(annotation, item, RequestMalformed)
 		case revision > known:
 			result.report(annotation, item, RequestOfNewerRevision)
@@ -138,26 +142,30 @@ func (in Input) hasStage(name string) bool {
 	return name == RestStage
 }
 
-// report adds an error, unless the annotation has enough of them.
+// report adds an error once, unless the annotation has enough of them.
 func (r *Requests) report(annotation, value string, problem RequestProblem) {
+	value = value[:min(len(value), maxRequestText)] // a part of a character is replaced
+	next := RequestError{annotation, strings.ToValidUTF8(value, "\uFFFD"), problem}
 	count := 0
 	for _, reported := range r.Errors {
+		if reported == next {
+			return
+		}
 		if reported.Annotation == annotation {
 			count++
 		}
 	}
 	if count < maxRequestErrors {
-		value = value[:min(len(value), maxRequestText)] // a part of a character is replaced
-		r.Errors = append(r.Errors, RequestError{annotation, strings.ToValidUTF8(value, "\uFFFD"), problem})
+		r.Errors = append(r.Errors, next)
 	}
 }
 
 // RetriesRevision reports whether the annotation retry asks for the template of the failed revision
 // again. The planner then stores it as a new revision, so the annotation has its effect only once.
-// It has no effect before the rollback has ended.
+// It has no effect before the rollback has ended, nor if it was set before the revision existed.
 func RetriesRevision(app *v1alpha1.AppService) bool {
 	state := app.Status.Rollout
 	failed := state.Phase == v1alpha1.RolloutHalted || state.Phase == v1alpha1.RolloutRolledBack
-	number, err := strconv.ParseInt(strings.TrimSpace(app.Annotations[v1alpha1.AnnotationRetry]), 10, 64)
-	return failed && err == nil && number == state.Revision && number == state.FailedRevision
+	isRetried := strings.TrimSpace(app.Annotations[v1alpha1.AnnotationRetry]) == strconv.FormatInt(state.Revision, 10)
+	return failed && isRetried && !state.RetryRefused && state.Revision == state.FailedRevision
 }

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -178,17 +179,43 @@ func (r *revisions) isRollingOut() bool {
 	return r.status.Phase == v1alpha1.RolloutProgressing && r.status.Revision != r.status.StableRevision
 }
 
-// recordRequests records the approved and the promoted stages. So a request stays in effect if its
-// annotation is removed.
+// recordRequests records the approved and the promoted stages. A request counts if its annotation was set
+// when the status showed the stage, and is still set when the stage begins. A request that was set before
+// is refused: it never counts, unless a user removes it and sets it again.
 func (r *revisions) recordRequests() {
-	if r.status.Phase != v1alpha1.RolloutProgressing && r.status.Phase != v1alpha1.RolloutCompleted {
-		return
+	state := &r.status
+	state.RetryRefused = r.requests.IsRetried && (state.RetryRefused || state.Revision != r.in.App.Status.Rollout.Revision)
+	if state.RetryRefused {
+		r.requests.report(v1alpha1.AnnotationRetry, strconv.FormatInt(state.Revision, 10), RequestTooEarly)
 	}
 	for _, s := range r.stages {
-		if len(s.clusters) == 0 && s.status.Phase == v1alpha1.StageSkipped {
+		if r.isLeftOut(s) {
 			continue
 		}
-		s.status.Approved = s.status.Approved || r.requests.Approved[s.Name]
-		s.status.Promoted = s.status.Promoted || r.requests.IsPromoted || r.requests.Promoted[s.Name]
+		isApproved, isPromoted := r.requests.Approved[s.Name], r.requests.IsPromoted || r.requests.Promoted[s.Name]
+		s.status.ApprovalRefused = isApproved && (s.isNew || s.status.ApprovalRefused)
+		s.status.PromotionRefused = isPromoted && (s.isNew || s.status.PromotionRefused)
+		r.reportRefused(s)
+		isOver := state.Phase != v1alpha1.RolloutProgressing && state.Phase != v1alpha1.RolloutCompleted
+		if isOver || len(s.clusters) == 0 && s.status.Phase == v1alpha1.StageSkipped {
+			continue
+		}
+		s.status.Approved = s.isActive() && s.status.Approved || isApproved && !s.status.ApprovalRefused
+		s.status.Promoted = s.isActive() && s.status.Promoted || isPromoted && !s.status.PromotionRefused
+	}
+}
+
+// reportRefused adds the requests for a stage that were set too early to the errors.
+func (r *revisions) reportRefused(s *stage) {
+	number := strconv.FormatInt(r.status.Revision, 10)
+	if s.status.ApprovalRefused {
+		r.requests.report(v1alpha1.AnnotationApprove, number+"/"+s.Name, RequestTooEarly)
+	}
+	switch {
+	case !s.status.PromotionRefused:
+	case r.requests.Promoted[s.Name]:
+		r.requests.report(v1alpha1.AnnotationPromote, number+"/"+s.Name, RequestTooEarly)
+	default:
+		r.requests.report(v1alpha1.AnnotationPromote, number, RequestTooEarly)
 	}
 }

@@ -28,6 +28,7 @@ type scenario struct {
 // has completed the rollout of revision 1.
 func newScenario(t *testing.T, changes ...func(*v1alpha1.Rollout)) *scenario {
 	s := newFirstRollout(t, changes...)
+	s.plan()
 	s.annotate(v1alpha1.AnnotationPromote, "1")
 	s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
 	s.annotate(v1alpha1.AnnotationPromote, "")
@@ -985,6 +986,85 @@ func TestPlan_transition_after_a_clock_was_set_back_is_not_changed_again(t *test
 	}
 }
 
+// Each request counts exactly if it was set when the status showed what it names, and is still set when the
+// stage begins. This is what the messages and docs/rollouts.md say.
+func TestRollout_counts_an_approval_of_what_the_status_shows(t *testing.T) {
+	const approve, promote, retry = v1alpha1.AnnotationApprove, v1alpha1.AnnotationPromote, v1alpha1.AnnotationRetry
+	const waits = "Progressing 2, stable 1: canary AwaitingApproval 0/2, world Pending 0/3"
+	tooEarly := func(s *scenario, key, value string) {
+		t.Helper()
+		if diff := cmp.Diff([]rollout.RequestError{{Annotation: key, Value: value, Problem: rollout.RequestTooEarly}}, s.decision.RequestErrors); diff != "" {
+			t.Errorf("errors (-want +got):\n%s", diff)
+		}
+	}
+	early := func(t *testing.T, key, value string) *scenario {
+		s := newScenario(t, stageWith(0, needsApproval)).annotated(key, value)
+		if errs := s.decision.RequestErrors; len(errs) != 1 || errs[0].Problem != rollout.RequestOfNewerRevision {
+			t.Errorf("errors: %v", errs)
+		}
+		return s.edited("ok-1").settles(waits)
+	}
+	t.Run("not of a later revision, until it is set again", func(t *testing.T) {
+		for key, value := range map[string]string{approve: "2/canary", promote: "2/canary"} {
+			s := early(t, key, value)
+			tooEarly(s, key, value)
+			s.annotated(key, value+",2/world").settles(waits)
+			s.annotated(key, "").settles(waits).annotated(key, value)
+			if got := s.app.Status.Rollout.Stages[0].Phase; got != v1alpha1.StageProgressing {
+				t.Errorf("after %s was set again, the stage is %s", key, got)
+			}
+		}
+	})
+	t.Run("not of all stages of a later revision", func(t *testing.T) {
+		s := early(t, promote, "2")
+		tooEarly(s, promote, "2")
+		s.annotated(promote, "").annotated(promote, "2").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("not of a revision that comes in the same edit", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, needsApproval))
+		s.annotate(approve, "2/canary")
+		tooEarly(s.edited("ok-1").settles(waits), approve, "2/canary")
+	})
+	t.Run("not of a stage that comes later", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").annotated(approve, "2/two")
+		if errs := s.decision.RequestErrors; len(errs) != 1 || errs[0].Problem != rollout.RequestOfUnknownStage {
+			t.Errorf("errors: %v", errs)
+		}
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout = spec.Rollout.DeepCopy()
+			spec.Rollout.Stages[1].Name = "two"
+			needsApproval(&spec.Rollout.Stages[1])
+		})
+		const asks = "Progressing 2, stable 1: canary Completed 2/2, two AwaitingApproval 0/3"
+		tooEarly(s.settles(asks), approve, "2/two")
+		s.annotated(approve, "").annotated(approve, "02/two").settles(asks)
+		s.annotated(approve, "2/two").settles("Completed 2, stable 2: canary Completed 2/2, two Completed 3/3")
+	})
+	t.Run("not if it is withdrawn before its stage begins", func(t *testing.T) {
+		for _, key := range []string{approve, promote} {
+			s := newScenario(t, stageWith(0, soaksFor(3600)), stageWith(1, needsApproval)).edited("ok-1").passes(5 * time.Minute)
+			s.annotated(key, "2/world").passes(time.Minute).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+			s.annotated(key, "").settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
+		}
+	})
+	t.Run("in advance, and after its stage has begun although it is removed", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600)), stageWith(1, needsApproval)).edited("ok-1").annotated(approve, "2/world")
+		s.passes(66 * time.Minute).is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 3/3")
+		s.annotated(approve, "").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("not of a retry of a later revision", func(t *testing.T) {
+		s := newScenario(t).annotated(retry, "2").edited("bad").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		tooEarly(s, retry, "2")
+		s.annotated(retry, "").annotated(retry, "2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3")
+	})
+	t.Run("but a stop counts whenever it was set", func(t *testing.T) {
+		s := newScenario(t).annotated(v1alpha1.AnnotationPause, "2").edited("ok-1").settles("Progressing 2, stable 1: canary Pending 0/2, world Pending 0/3")
+		if errs := s.decision.RequestErrors; len(errs) > 0 {
+			t.Errorf("errors: %v", errs)
+		}
+	})
+}
+
 func TestRequests(t *testing.T) {
 	bad := func(key, value string, problem rollout.RequestProblem) rollout.RequestError {
 		return rollout.RequestError{Annotation: key, Value: value, Problem: problem}
@@ -1003,6 +1083,7 @@ func TestRequests(t *testing.T) {
 		"a stage that does not exist": {approve, "7/canary,7/moon", []rollout.RequestError{bad(approve, "7/moon", rollout.RequestOfUnknownStage)}},
 		"an approval of all stages":   {approve, "7", []rollout.RequestError{bad(approve, "7", rollout.RequestMalformed)}},
 		"no number":                   {pause, "yes", []rollout.RequestError{bad(pause, "yes", rollout.RequestMalformed)}},
+		"another spelling":            {approve, "07/canary,+7/canary", []rollout.RequestError{bad(approve, "07/canary", rollout.RequestMalformed), bad(approve, "+7/canary", rollout.RequestMalformed)}},
 		"a number that is too large":  {pause, "99999999999999999999", []rollout.RequestError{bad(pause, "99999999999999999999", rollout.RequestMalformed)}},
 		"a negative number":           {pause, "-7", []rollout.RequestError{bad(pause, "-7", rollout.RequestMalformed)}},
 		"no stage after the slash":    {approve, "7/", []rollout.RequestError{bad(approve, "7/", rollout.RequestMalformed)}},
@@ -1012,8 +1093,11 @@ func TestRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newFirstRollout(t)
-			s.annotate(c.key, c.value)
 			in := s.input()
+			in.Revision = 7
+			s.planFor(in)
+			s.annotate(c.key, c.value)
+			in = s.input()
 			in.Revision = 7
 			if diff := cmp.Diff(c.want, rollout.Plan(in).RequestErrors); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)

@@ -34,6 +34,11 @@ func (r *revisions) finish(entries []v1alpha1.ClusterStatus) []time.Time {
 	return append(deadlines, r.deadlines(entries)...)
 }
 
+// isLeftOut reports whether the status does not have a stage: the last one, if all clusters are in others.
+func (r *revisions) isLeftOut(s *stage) bool {
+	return s.Name == RestStage && len(r.stages) > 1 && len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted
+}
+
 // count counts the clusters of a stage.
 func (r *revisions) count(s *stage) {
 	s.status.Clusters, s.status.UpToDate, s.status.Available, s.status.Failed = int32(len(s.clusters)), 0, 0, 0

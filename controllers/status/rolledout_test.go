@@ -271,7 +271,7 @@ func TestRolledOut(t *testing.T) {
 				reconciling, kstatus.InProgressStatus},
 		},
 		"all stages are promoted, and no cluster can be reached": {
-			steps: steps(change(unreachableIn(storyClusters...), Annotated(v1alpha1.AnnotationPromote, "7")), edit, until("WaitingForClusters")),
+			steps: steps(change(unreachableIn(storyClusters...)), edit, change(Annotated(v1alpha1.AnnotationPromote, "7")), until("WaitingForClusters")),
 			want: outcome{"WaitingForClusters", "revision 7 went through all stages, but is available on no cluster: fix the clusters that are not Ready, or change the spec",
 				"WaitingForClusters", "…; 8 of 8 clusters not ready: bom (ClusterUnreachable), fra (ClusterUnreachable), iad (ClusterUnreachable), mad (ClusterUnreachable), nrt (ClusterUnreachable) and 3 more", reconciling, kstatus.InProgressStatus},
 		},
@@ -338,26 +338,26 @@ func TestRolledOut(t *testing.T) {
 		},
 		"being rolled back": {
 			stages: []v1alpha1.RolloutStage{canary, freeEU},
-			steps:  steps(change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), crashIn("fra", "mad", "par"), until("RollingBack")),
+			steps:  steps(crashIn("fra", "mad", "par"), change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), until("RollingBack")),
 			want: outcome{"RollingBack", failedInEU + "; 3 of 8 clusters return to revision 6",
 				"RollingBack", "…; 3 of 8 clusters not ready: fra (RollingOut), par (RollingOut), yyz (RollingOut)", reconciling, kstatus.InProgressStatus},
 		},
 		"paused while it is rolled back": {
 			stages: []v1alpha1.RolloutStage{canary, freeEU},
-			steps:  steps(change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), crashIn("fra", "mad", "par"), until("RollingBack"), change(pausing)),
+			steps:  steps(crashIn("fra", "mad", "par"), change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), until("RollingBack"), change(pausing)),
 			want: outcome{"RolloutPaused", failedInEU + "; 3 of 8 clusters return to revision 6; it is paused: set spec.rollout.paused to false",
 				"RolloutPaused", "…; 3 of 8 clusters not ready: fra (RollingOut), par (RollingOut), yyz (RollingOut)", reconciling, kstatus.InProgressStatus},
 		},
 		"its stable revision is deleted while it is rolled back": {
 			stages: []v1alpha1.RolloutStage{canary, freeEU},
-			steps: steps(change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), crashIn("fra", "mad", "par"), until("RollingBack"),
+			steps: steps(crashIn("fra", "mad", "par"), change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), until("RollingBack"),
 				change(func(in *rollout.Input) { in.IsStableMissing = true })),
 			want: outcome{"RollingBack", failedInEU + "; 3 of 8 clusters return to revision 6, but ControllerRevision web-6 is missing or was changed: change the spec",
 				"RollingBack", "…; 3 of 8 clusters not ready: fra (RollingOut), par (RollingOut), yyz (RollingOut)", stalled, kstatus.FailedStatus},
 		},
 		"rolled back": {
 			stages: []v1alpha1.RolloutStage{canary, freeEU},
-			steps:  steps(change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), crashIn("fra", "mad", "par"), until("RolledBack")),
+			steps:  steps(crashIn("fra", "mad", "par"), change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), until("RolledBack")),
 			want: outcome{"RolledBack", failedInEU + " and was rolled back to 6: change the spec, or annotate the AppService with fleetwright.dev/retry=7",
 				"RolledBack", "…", stalled, kstatus.FailedStatus},
 		},
@@ -423,8 +423,8 @@ func TestRolledOut(t *testing.T) {
 		},
 		"an annotation for a revision that does not exist": {
 			steps: steps(change(Annotated(v1alpha1.AnnotationApprove, "9/eu"))),
-			want: outcome{"Completed", "revision 6 runs on 8 clusters; fleetwright.dev/approve=9/eu has no effect: there is no revision 9",
-				"Ready", "running on 8 clusters: bom, fra, iad, mad, nrt and 3 more; fleetwright.dev/approve=9/eu has no effect: there is no revision 9", "", kstatus.CurrentStatus},
+			want: outcome{"Completed", "revision 6 runs on 8 clusters; fleetwright.dev/approve=9/eu has no effect: there is no revision 9, and it will not count for a later one",
+				"Ready", "running on 8 clusters: bom, fra, iad, mad, nrt and 3 more; fleetwright.dev/approve=9/eu has no effect: there is no revision 9, and it will not count for a later one", "", kstatus.CurrentStatus},
 		},
 		"annotations that are wrong": {
 			stages: []v1alpha1.RolloutStage{eu},

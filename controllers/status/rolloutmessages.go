@@ -288,12 +288,24 @@ func (in report) requestErrors() string {
 	return text.String()
 }
 
+// stopsRollout reports whether an annotation only stops a rollout. Such a request counts whenever it was
+// set.
+func stopsRollout(annotation string) bool {
+	return annotation == v1alpha1.AnnotationPause || annotation == v1alpha1.AnnotationAbort
+}
+
 // requestProblem says why a value of an annotation has no effect.
 func requestProblem(e rollout.RequestError) string {
 	number, stage, _ := strings.Cut(e.Value, "/")
 	switch {
+	case e.Problem == rollout.RequestTooEarly && stage != "":
+		return fmt.Sprintf("it was set before the status showed stage %s of revision %s: remove it, and set it again if you still want it", stage, number)
+	case e.Problem == rollout.RequestTooEarly:
+		return fmt.Sprintf("it was set before the status showed revision %s: remove it, and set it again if you still want it", number)
+	case e.Problem == rollout.RequestOfNewerRevision && stopsRollout(e.Annotation):
+		return fmt.Sprintf("there is no revision %s yet", number)
 	case e.Problem == rollout.RequestOfNewerRevision:
-		return "there is no revision " + number
+		return fmt.Sprintf("there is no revision %s, and it will not count for a later one", number)
 	case e.Problem == rollout.RequestOfUnknownStage:
 		return "spec.rollout has no stage " + stage
 	case e.Annotation == v1alpha1.AnnotationApprove:

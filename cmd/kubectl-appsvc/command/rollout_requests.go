@@ -86,16 +86,66 @@ func (h hub) request(ctx context.Context, name string, r request, flags requestF
 		if changed.Annotations == nil {
 			changed.Annotations = map[string]string{}
 		}
-		if done, err = r.decide(changed, flags); err != nil {
-			return err
+		var refused error // the annotation is changed all the same
+		done, refused = r.decide(changed, flags)
+		if refused != nil && !errors.As(refused, new(withdrawnError)) {
+			return refused
 		}
 		if isChanged, err := isDifferent(app, changed); err != nil || !isChanged {
-			return err
+			return errors.Join(err, refused)
 		}
 		patch := client.MergeFromWithOptions(app, client.MergeFromWithOptimisticLock{})
-		return h.Patch(ctx, changed, patch, patchOptions)
+		if err := h.Patch(ctx, changed, patch, patchOptions); err != nil {
+			return err
+		}
+		return refused
 	})
 	return done, err
+}
+
+// withdrawnError says that a request was removed, because the operator has refused it. It counts if it is
+// made again.
+type withdrawnError struct{ annotation, request string }
+
+func (e withdrawnError) Error() string {
+	return fmt.Sprintf("%s=%s was set before the status showed what it names, so it does not count. It is removed now: look at the revision, and run the command again", e.annotation, e.request)
+}
+
+// withdrawRefused removes the requests for a stage that the operator has refused, and returns an error
+// that says so, or nil if there is none.
+func withdrawRefused(app *v1alpha1.AppService, annotation, stage string) error {
+	number := strconv.FormatInt(app.Status.Rollout.Revision, 10)
+	for _, s := range app.Status.Rollout.Stages {
+		isRefused := annotation == v1alpha1.AnnotationApprove && s.ApprovalRefused || annotation == v1alpha1.AnnotationPromote && s.PromotionRefused
+		if !isRefused || stage != "" && s.Name != stage {
+			continue
+		}
+		for _, request := range []string{number + "/" + s.Name, number} {
+			if removeRequest(app, annotation, request) {
+				return withdrawnError{annotation, request}
+			}
+		}
+	}
+	return nil
+}
+
+// removeRequest removes a request from the value of an annotation, and reports whether it was there.
+func removeRequest(app *v1alpha1.AppService, annotation, request string) bool {
+	var kept []string
+	isFound := false
+	for item := range strings.SplitSeq(app.Annotations[annotation], ",") {
+		switch item = strings.TrimSpace(item); item {
+		case request:
+			isFound = true
+		case "":
+		default:
+			kept = append(kept, item)
+		}
+	}
+	if isFound {
+		app.Annotations[annotation] = strings.Join(kept, ",")
+	}
+	return isFound
 }
 
 // checkRollingOut returns an error unless clusters are to get the current revision.
@@ -113,7 +163,7 @@ func newApprove(o *hubOptions) *cobra.Command {
 		short: "Approve a stage that waits for approval",
 		long: `Approve a stage of the rollout of the current revision. Without --stage, the stage that waits for
 approval is approved. With --revision, nothing is approved if an edit has made another revision
-since you looked. Where config/approval is installed, you need the verb approve.`,
+since you looked. Until the stage begins, the approval is withdrawn by removing the annotation. Where config/approval is installed, you need the verb approve.`,
 		example:  "  kubectl appsvc rollout approve web --stage eu --revision 7",
 		hasStage: true,
 		decide: func(app *v1alpha1.AppService, flags requestFlags) (string, error) {
@@ -126,6 +176,9 @@ since you looked. Where config/approval is installed, you need the verb approve.
 			}
 			if stage == "" {
 				return "", errors.New("no stage waits for approval: name one with --stage to approve it in advance; see kubectl appsvc rollout status " + app.Name)
+			}
+			if err := withdrawRefused(app, v1alpha1.AnnotationApprove, stage); err != nil {
+				return "", err
 			}
 			number := app.Status.Rollout.Revision
 			addRequest(app, v1alpha1.AnnotationApprove, fmt.Sprintf("%d/%s", number, stage))
@@ -151,6 +204,9 @@ maxFailures still apply.`,
 			}
 			number := strconv.FormatInt(app.Status.Rollout.Revision, 10)
 			if flags.all {
+				if err := withdrawRefused(app, v1alpha1.AnnotationPromote, ""); err != nil {
+					return "", err
+				}
 				addRequest(app, v1alpha1.AnnotationPromote, number)
 				return fmt.Sprintf("appservice/%s: promoted all stages of revision %s", app.Name, number), nil
 			}
@@ -160,6 +216,9 @@ maxFailures still apply.`,
 			}
 			if stage == "" {
 				return "", errors.New("no stage is in progress: name one with --stage; see kubectl appsvc rollout status " + app.Name)
+			}
+			if err := withdrawRefused(app, v1alpha1.AnnotationPromote, stage); err != nil {
+				return "", err
 			}
 			addRequest(app, v1alpha1.AnnotationPromote, number+"/"+stage)
 			return fmt.Sprintf("appservice/%s: promoted stage %s of revision %s", app.Name, stage, number), nil
@@ -246,6 +305,10 @@ func newRetry(o *hubOptions) *cobra.Command {
 				return "", fmt.Errorf("revision %d of %s has not failed: see kubectl appsvc rollout status %s", state.Revision, app.Name, app.Name)
 			}
 			number := strconv.FormatInt(state.FailedRevision, 10)
+			if state.RetryRefused && app.Annotations[v1alpha1.AnnotationRetry] != "" {
+				delete(app.Annotations, v1alpha1.AnnotationRetry)
+				return "", withdrawnError{v1alpha1.AnnotationRetry, number}
+			}
 			app.Annotations[v1alpha1.AnnotationRetry] = number
 			return fmt.Sprintf("appservice/%s: revision %s is tried again as a new revision", app.Name, number), nil
 		},

@@ -152,6 +152,19 @@ func TestRollout_requests(t *testing.T) {
 			t.Errorf("approve is %q", got)
 		}
 	})
+	t.Run("a request that the operator has refused is removed, and counts if it is made again", func(t *testing.T) {
+		setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) { s.Rollout.Stages[1].ApprovalRefused = true })
+		const refused = "error: fleetwright.dev/approve=3/eu was set before the status showed what it names, so it does not count. It is removed now: look at the revision, and run the command again\n"
+		run(t, "rollout", "approve", "web", "--stage", "eu").check(t, result{code: 1, errOut: refused})
+		if got := read(t, app).Annotations[v1alpha1.AnnotationApprove]; got != "" {
+			t.Errorf("approve is %q", got)
+		}
+		setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) { s.Rollout.Stages[1].ApprovalRefused = false })
+		run(t, "rollout", "approve", "web", "--stage", "eu")
+		if got := read(t, app).Annotations[v1alpha1.AnnotationApprove]; got != "3/eu" {
+			t.Errorf("approve is %q", got)
+		}
+	})
 	t.Run("nothing has an effect after the revision has failed, but retry", func(t *testing.T) {
 		setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) {
 			s.Rollout.Phase, s.Rollout.FailedRevision = v1alpha1.RolloutRolledBack, s.Rollout.Revision
