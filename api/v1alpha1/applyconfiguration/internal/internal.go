@@ -1178,6 +1178,9 @@ var schemaYAML = typed.YAMLObject(`types:
 - name: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStageStatus
   map:
     fields:
+    - name: approvalRefused
+      type:
+        scalar: boolean
     - name: approved
       type:
         scalar: boolean
@@ -1197,6 +1200,9 @@ var schemaYAML = typed.YAMLObject(`types:
       type:
         namedType: com.github.fleetwright.fleetwright.api.v1alpha1.RolloutStagePhase
     - name: promoted
+      type:
+        scalar: boolean
+    - name: promotionRefused
       type:
         scalar: boolean
     - name: since
@@ -1247,6 +1253,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: previousRevision
       type:
         scalar: numeric
+    - name: retryRefused
+      type:
+        scalar: boolean
     - name: revision
       type:
         scalar: numeric

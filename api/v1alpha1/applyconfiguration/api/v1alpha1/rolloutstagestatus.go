@@ -21,8 +21,14 @@ type RolloutStageStatusApplyConfiguration struct {
 	Phase *apiv1alpha1.RolloutStagePhase `json:"phase,omitempty"`
 	// Since is when the phase began.
 	Since *v1.Time `json:"since,omitempty"`
-	// Approved is true if the stage was approved for the revision.
+	// Approved is true if the stage is approved for the revision.
+	// Until the stage begins, an approval is withdrawn by removing its annotation.
 	Approved *bool `json:"approved,omitempty"`
+	// ApprovalRefused is true if the annotation fleetwright.dev/approve named the stage and the revision
+	// before this status showed both. It never counts, unless it is removed and set again.
+	ApprovalRefused *bool `json:"approvalRefused,omitempty"`
+	// PromotionRefused is the same for the annotation fleetwright.dev/promote.
+	PromotionRefused *bool `json:"promotionRefused,omitempty"`
 	// StableSkipped is true if no cluster was in the stage when the stable revision was rolled out.
 	// If the stage needs approval, a new cluster waits for it instead of starting with that revision.
 	StableSkipped *bool `json:"stableSkipped,omitempty"`
@@ -73,6 +79,22 @@ func (b *RolloutStageStatusApplyConfiguration) WithSince(value v1.Time) *Rollout
 // If called multiple times, the Approved field is set to the value of the last call.
 func (b *RolloutStageStatusApplyConfiguration) WithApproved(value bool) *RolloutStageStatusApplyConfiguration {
 	b.Approved = &value
+	return b
+}
+
+// WithApprovalRefused sets the ApprovalRefused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ApprovalRefused field is set to the value of the last call.
+func (b *RolloutStageStatusApplyConfiguration) WithApprovalRefused(value bool) *RolloutStageStatusApplyConfiguration {
+	b.ApprovalRefused = &value
+	return b
+}
+
+// WithPromotionRefused sets the PromotionRefused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the PromotionRefused field is set to the value of the last call.
+func (b *RolloutStageStatusApplyConfiguration) WithPromotionRefused(value bool) *RolloutStageStatusApplyConfiguration {
+	b.PromotionRefused = &value
 	return b
 }
 

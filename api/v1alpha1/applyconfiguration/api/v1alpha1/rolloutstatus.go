@@ -64,6 +64,9 @@ type RolloutStatusApplyConfiguration struct {
 	// Undo is true if the revision has the template of the previous stable revision.
 	// Such a rollout needs no approval and does not soak.
 	Undo *bool `json:"undo,omitempty"`
+	// RetryRefused is true if the annotation fleetwright.dev/retry named the revision before this status
+	// showed it. It never counts, unless it is removed and set again.
+	RetryRefused *bool `json:"retryRefused,omitempty"`
 	// Strategy is a hash of what the stages match, and of which stages need approval.
 	// If it changes, the stages are judged again.
 	Strategy *string `json:"strategy,omitempty"`
@@ -208,6 +211,14 @@ func (b *RolloutStatusApplyConfiguration) WithPaused(value bool) *RolloutStatusA
 // If called multiple times, the Undo field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithUndo(value bool) *RolloutStatusApplyConfiguration {
 	b.Undo = &value
+	return b
+}
+
+// WithRetryRefused sets the RetryRefused field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the RetryRefused field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithRetryRefused(value bool) *RolloutStatusApplyConfiguration {
+	b.RetryRefused = &value
 	return b
 }
 
