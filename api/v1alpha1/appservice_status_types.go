@@ -338,6 +338,10 @@ type ClusterStatus struct {
 	// with the stable revision. It is then no evidence against a revision.
 	// +optional
 	Impaired bool `json:"impaired,omitempty"`
+	// Returned is true if the cluster was Ready with another revision when it returned to the stable one.
+	// It is absent after the cluster has been available since. If it fails, the stable revision fails too.
+	// +optional
+	Returned bool `json:"returned,omitempty"`
 	// Stage is the stage of a rollout in which the cluster got the revision.
 	// It is present if the stage has a limit: the cluster keeps its place there.
 	// +optional

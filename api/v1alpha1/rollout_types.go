@@ -182,6 +182,15 @@ type RolloutStatus struct {
 	// FailedReason is the reason of the first of these clusters when the revision failed.
 	// +optional
 	FailedReason string `json:"failedReason,omitempty"`
+	// ReturnFailedClusters are the first five clusters that were Ready, returned to the stable revision,
+	// and failed with it. While there are any, no other Ready cluster returns.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=5
+	ReturnFailedClusters []string `json:"returnFailedClusters,omitempty"`
+	// ReturnFailedReason is the reason of the first of these clusters when it failed.
+	// +optional
+	ReturnFailedReason string `json:"returnFailedReason,omitempty"`
 	// Phase is Progressing, Completed, Halted, RollingBack or RolledBack.
 	// +optional
 	Phase RolloutPhase `json:"phase,omitempty"`
@@ -261,6 +270,7 @@ const (
 	// RolloutCompleted: the revision went through all stages.
 	RolloutCompleted RolloutPhase = "Completed"
 	// RolloutHalted: the revision failed, and each cluster keeps what it has.
+	// It is also the phase of a rollback while the stable revision fails on clusters that returned.
 	RolloutHalted RolloutPhase = "Halted"
 	// RolloutRollingBack: the revision failed, and the clusters return to the stable revision.
 	RolloutRollingBack RolloutPhase = "RollingBack"

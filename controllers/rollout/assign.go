@@ -45,6 +45,7 @@ func (r *revisions) assign(c *stagedCluster, revision int64) {
 	}
 	wasStable := e.Revision != 0 && e.Revision == r.status.StableRevision
 	e.Impaired = e.Phase != v1alpha1.ClusterReady && (e.Impaired || wasStable)
+	e.Returned = e.Revision != 0 && revision == r.status.StableRevision && !r.isKnownUnready(c)
 	e.UnavailableSince = &r.in.Now
 	e.Stage = ""
 	if c.stage.Limit != nil && revision == r.status.Revision {

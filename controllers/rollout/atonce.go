@@ -16,7 +16,7 @@ func (r *revisions) assignAtOnce() {
 		r.status.FailedStage, r.status.FailedClusters, r.status.FailedReason = before.FailedStage, before.FailedClusters, before.FailedReason
 	}
 	for _, c := range r.clusters {
-		c.entry.UnavailableSince, c.entry.Impaired, c.entry.Stage = nil, false, ""
+		c.entry.UnavailableSince, c.entry.Impaired, c.entry.Returned, c.entry.Stage = nil, false, false, ""
 		revision := r.in.Revision
 		switch {
 		case hasFailed:

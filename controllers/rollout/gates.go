@@ -182,7 +182,7 @@ func (r *revisions) track() {
 		}
 		switch {
 		case isReady && c.isConfirmed && r.in.elapsed(c.phaseSince(r.in.Now)) >= c.stage.minReady():
-			e.UnavailableSince, e.Impaired = nil, false
+			e.UnavailableSince, e.Impaired, e.Returned = nil, false, false
 		case !isReady && !r.isUnanswered(c) && e.UnavailableSince == nil && isActive && e.Revision != 0:
 			e.UnavailableSince = &r.in.Now
 			e.Impaired = e.Revision == r.status.StableRevision // no rollout is the cause

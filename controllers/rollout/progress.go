@@ -10,6 +10,9 @@ import (
 
 // proceed assigns revisions as far as the phase of the rollout allows.
 func (r *revisions) proceed() {
+	if r.status.Phase != v1alpha1.RolloutHalted {
+		r.judgeReturns()
+	}
 	switch r.status.Phase {
 	case v1alpha1.RolloutProgressing:
 		switch {
@@ -18,12 +21,13 @@ func (r *revisions) proceed() {
 		case r.goBack():
 			r.complete()
 		}
-	case v1alpha1.RolloutRollingBack:
-		if r.goBack() {
-			r.setPhase(v1alpha1.RolloutRolledBack)
+	case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
+		r.rollBack()
+	case v1alpha1.RolloutHalted:
+		if r.returnsFail() { // not the target alone
+			r.judgeReturns()
+			r.rollBack()
 		}
-	case v1alpha1.RolloutRolledBack:
-		r.goBack()
 	}
 	if r.isRollingOut() {
 		r.returnSuperseded()

@@ -42,7 +42,7 @@ func (in Input) startRevision(e *entryPlan) {
 		return
 	}
 	if e.previous.Phase == v1alpha1.ClusterRemoving {
-		e.entry.Revision, e.entry.UnavailableSince, e.entry.Impaired, e.entry.Stage = 0, nil, false, ""
+		e.entry.Revision, e.entry.UnavailableSince, e.entry.Impaired, e.entry.Returned, e.entry.Stage = 0, nil, false, false, ""
 		return
 	}
 	isFirst := in.App.Status.Rollout.Revision == 0 && len(in.App.Status.Configuration) == 0 && e.previous.Revision == 0 && e.previous.Generation == in.App.Generation

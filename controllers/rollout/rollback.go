@@ -26,6 +26,7 @@ func (r *revisions) fail() {
 		return
 	}
 	r.status.FailedRevision = r.status.Revision
+	r.status.ReturnFailedClusters, r.status.ReturnFailedReason = nil, "" // nothing has returned yet
 	phase := r.phaseAfterFailure()
 	if isAborted && r.stable() != 0 {
 		phase = v1alpha1.RolloutRollingBack
@@ -36,7 +37,7 @@ func (r *revisions) fail() {
 // abortsHalted reports whether a user wants the stable revision after a failure that halted the
 // rollout.
 func (r *revisions) abortsHalted() bool {
-	return r.requests.IsAborted && r.status.Phase == v1alpha1.RolloutHalted && r.stable() != 0
+	return r.requests.IsAborted && r.status.Phase == v1alpha1.RolloutHalted && r.stable() != 0 && !r.returnsFail()
 }
 
 // phaseAfterFailure returns the phase of a rollout whose target failed.
@@ -66,6 +67,46 @@ func namesOf(clusters []*stagedCluster) []string {
 	return names
 }
 
+// rollBack returns the clusters to the stable revision. It is halted while the stable revision fails on
+// those that returned, and goes on when they are available.
+func (r *revisions) rollBack() {
+	switch isOver := r.goBack(); {
+	case isOver:
+		r.setPhase(v1alpha1.RolloutRolledBack)
+	case r.returnsFail():
+		r.setPhase(v1alpha1.RolloutHalted)
+	case r.status.Phase == v1alpha1.RolloutHalted:
+		r.setPhase(v1alpha1.RolloutRollingBack)
+	}
+}
+
+// judgeReturns records whether the stable revision fails on more clusters of a stage than may fail, of
+// those that were Ready when they returned to it. A cluster that was not Ready then may be broken by
+// itself. The record stays until enough of them are available.
+func (r *revisions) judgeReturns() {
+	wasFailing := r.returnsFail()
+	for _, s := range r.stages {
+		var failed []*stagedCluster
+		for _, c := range s.clusters {
+			if e := &c.entry; e.Returned && e.Revision == r.status.StableRevision && (wasFailing || r.hasFailed(c)) {
+				failed = append(failed, c)
+			}
+		}
+		switch {
+		case len(failed) <= s.maxFailed():
+		case wasFailing:
+			return
+		default:
+			r.status.ReturnFailedClusters, r.status.ReturnFailedReason = describeFailed(failed)
+			return
+		}
+	}
+	r.status.ReturnFailedClusters, r.status.ReturnFailedReason = nil, ""
+}
+
+// returnsFail reports whether the stable revision fails on clusters that returned to it.
+func (r *revisions) returnsFail() bool { return len(r.status.ReturnFailedClusters) > 0 }
+
 // goBack assigns the stable revision to the clusters that do not have it, and that need not wait for a
 // revision and may have this one. It reports whether all of them have it and none is updating.
 func (r *revisions) goBack() bool {
@@ -83,8 +124,9 @@ func (r *revisions) goBack() bool {
 
 // returnClusters assigns the stable revision to the clusters of a stage that do not have it and that
 // are to return: to those that are not available at once, and to the others as far as maxUnavailable of
-// the stage allows. It never waits for a broken cluster. It returns how many clusters of the stage are
-// about to become available with the stable revision.
+// the stage allows, unless the stable revision fails on those that returned. It never waits for a cluster
+// that was broken before. It returns how many clusters of the stage are about to become available with the
+// stable revision.
 func (r *revisions) returnClusters(s *stage, returns func(*stagedCluster) bool) int {
 	stable := r.stable()
 	for _, c := range s.clusters {
@@ -94,7 +136,7 @@ func (r *revisions) returnClusters(s *stage, returns func(*stagedCluster) bool) 
 	}
 	vacancies, updating := r.vacancies(s), 0
 	for _, c := range s.clusters {
-		if c.entry.Revision != stable && vacancies > 0 && returns(c) {
+		if c.entry.Revision != stable && vacancies > 0 && !r.returnsFail() && returns(c) {
 			r.assign(c, stable)
 			vacancies--
 		}
@@ -111,11 +153,17 @@ func (r *revisions) isKnownUnready(c *stagedCluster) bool {
 	return c.entry.Phase != v1alpha1.ClusterReady && !r.isUnanswered(c)
 }
 
-// isGoingBack reports whether a cluster has the stable revision and is about to become available.
+// isGoingBack reports whether a cluster has the stable revision and is about to become available. One that
+// was Ready before counts until it has failed, so that no other is taken before that is known.
 func (r *revisions) isGoingBack(c *stagedCluster) bool {
 	e := &c.entry
-	return e.Revision == r.status.StableRevision && e.UnavailableSince != nil && !e.Impaired &&
-		e.Phase != v1alpha1.ClusterUnknown && e.Phase != v1alpha1.ClusterFailed && !r.isLate(c)
+	switch {
+	case e.Revision != r.status.StableRevision, e.UnavailableSince == nil, e.Impaired, e.Phase == v1alpha1.ClusterUnknown:
+		return false
+	case e.Returned:
+		return !r.hasFailed(c)
+	}
+	return e.Phase != v1alpha1.ClusterFailed && !r.isLate(c)
 }
 
 // returnSuperseded assigns the stable revision to clusters that run neither the stable revision nor

@@ -275,10 +275,10 @@ func (w *stagedFleet) run(check func()) bool {
 func toText(status v1alpha1.AppServiceStatus) string {
 	var text strings.Builder
 	for _, e := range status.Clusters {
-		fmt.Fprintf(&text, "%s@%d %s %s %s i=%t s=%s g=%d/%d r=%d\n", e.Name, e.Revision, e.Phase, timeOf(&e.LastTransitionTime), timeOf(e.UnavailableSince), e.Impaired, e.Stage, e.ObservedGeneration, e.Generation, e.Replicas)
+		fmt.Fprintf(&text, "%s@%d %s %s %s i=%t b=%t s=%s g=%d/%d r=%d\n", e.Name, e.Revision, e.Phase, timeOf(&e.LastTransitionTime), timeOf(e.UnavailableSince), e.Impaired, e.Returned, e.Stage, e.ObservedGeneration, e.Generation, e.Replicas)
 	}
 	s := status.Rollout
-	fmt.Fprintf(&text, "%d stable=%d previous=%d failed=%d %s %v paused=%t undo=%t\n", s.Revision, s.StableRevision, s.PreviousRevision, s.FailedRevision, s.Phase, timeOf(s.Since), s.Paused, s.Undo)
+	fmt.Fprintf(&text, "%d stable=%d previous=%d failed=%d %s %v paused=%t undo=%t stableFails=%v\n", s.Revision, s.StableRevision, s.PreviousRevision, s.FailedRevision, s.Phase, timeOf(s.Since), s.Paused, s.Undo, s.ReturnFailedClusters)
 	for _, stage := range s.Stages {
 		fmt.Fprintf(&text, "  %s %s %s a=%t p=%t %d/%d/%d/%d\n", stage.Name, stage.Phase, timeOf(&stage.Since), stage.Approved, stage.Promoted, stage.Clusters, stage.UpToDate, stage.Available, stage.Failed)
 	}

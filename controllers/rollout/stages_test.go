@@ -480,6 +480,80 @@ func TestRollout_after_a_failure_changes_Ready_clusters_within_maxUnavailable(t 
 	})
 }
 
+// A rollback must not break the clusters that run the revision that failed elsewhere.
+func TestRollback_to_a_revision_that_fails_too(t *testing.T) {
+	const reached, allBack = "canary Completed 1/2, world Soaking 2/3", "RolledBack 2, stable 1: canary Completed 0/2, world Soaking 0/3"
+	everywhere := func(t *testing.T) *scenario {
+		s := newScenario(t, stageWith(1, soaksFor(3600))).edited("ok-1").passes(20 * time.Minute)
+		return s.is("Progressing 2, stable 1: canary Completed 2/2, world Soaking 3/3")
+	}
+	failsWith := func(s *scenario, want int) {
+		t.Helper()
+		if state := s.app.Status.Rollout; len(state.ReturnFailedClusters) != want {
+			t.Errorf("the stable revision fails on %v, want %d clusters", state.ReturnFailedClusters, want)
+		}
+	}
+	t.Run("stops, and goes on when that is fixed", func(t *testing.T) {
+		s := everywhere(t)
+		s.templates[1] = "bad"
+		s.annotated(v1alpha1.AnnotationAbort, "2").is("RollingBack 2, stable 1: " + reached)
+		s.passes(deadline - time.Minute).is("RollingBack 2, stable 1: " + reached)
+		s.annotated(v1alpha1.AnnotationAbort, "2").passes(2 * time.Hour).is("Halted 2, stable 1: " + reached)
+		failsWith(s, 1)
+		clear(s.seen) // the operator restarts
+		s.plan()
+		s.is("Halted 2, stable 1: " + reached)
+		s.templates[1] = "ok-0 "
+		s.settles(allBack).revisionsAre("11111")
+		failsWith(s, 0)
+	})
+	t.Run("stops after a refusal, and reports it once", func(t *testing.T) {
+		s := everywhere(t)
+		for _, m := range s.members {
+			m.refuses = true
+		}
+		s.annotated(v1alpha1.AnnotationAbort, "2").sawTransitions(rollout.RolloutFailed, rollout.RollingBack)
+		s.steps = nil
+		for range 60 {
+			s.deliverAll()
+			s.record(s.plan())
+			s.advance(10 * time.Second)
+		}
+		s.is("Halted 2, stable 1: " + reached).sawTransitions(rollout.RollbackHalted)
+	})
+	t.Run("stops an edit that returns to it", func(t *testing.T) {
+		s := everywhere(t)
+		for _, m := range s.members {
+			m.refuses = true
+		}
+		s.edited("ok-0").passes(2 * time.Hour).is("Progressing 1, stable 1: canary Pending 1/2, world Pending 1/3")
+		failsWith(s, 1)
+		for _, m := range s.members {
+			m.refuses = false
+		}
+		s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("tolerates maxFailures", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, soaksFor(3600)), func(r *v1alpha1.Rollout) { r.MaxFailures = new(intstr.FromInt32(1)) })
+		s.edited("ok-1").passes(20 * time.Minute).members["world-1"].refuses = true
+		s.annotated(v1alpha1.AnnotationAbort, "2").settles(allBack)
+	})
+	t.Run("does not stop for a cluster that was broken before", func(t *testing.T) {
+		s := everywhere(t)
+		s.members["world-1"].sick = true
+		s.settles(allBack).revisionsAre("11111")
+	})
+	t.Run("changes no Ready cluster after another edit either", func(t *testing.T) {
+		s := everywhere(t)
+		s.templates[1] = "bad"
+		s.annotated(v1alpha1.AnnotationAbort, "2").passes(time.Hour).is("Halted 2, stable 1: " + reached)
+		s.edited("bad-2").passes(time.Hour)
+		if got := s.revisions(); strings.Count(got[2:], "2") != 2 {
+			t.Errorf("the revisions are %s\n%s", got, toText(s.app.Status))
+		}
+	})
+}
+
 func TestRollout_with_clusters_that_cannot_prove_a_revision(t *testing.T) {
 	t.Run("an unreachable cluster is skipped and catches up", func(t *testing.T) { // late clusters were never updated
 		s := newScenario(t).cutOff("canary-1").passes(0).edited("ok-1").settles("Completed 2, stable 2: canary Completed 1/2, world Completed 3/3")

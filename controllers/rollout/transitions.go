@@ -26,6 +26,8 @@ const (
 	RolloutFailed TransitionType = "RolloutFailed"
 	// RollingBack: the clusters return to the stable revision.
 	RollingBack TransitionType = "RollingBack"
+	// RollbackHalted: the stable revision fails on clusters that returned to it.
+	RollbackHalted TransitionType = "RollbackHalted"
 	// RolledBack: all clusters have returned.
 	RolledBack TransitionType = "RolledBack"
 )
@@ -76,6 +78,9 @@ func transitions(before, after v1alpha1.RolloutStatus) []Transition {
 	case v1alpha1.RolloutHalted, v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
 		if before.Phase == v1alpha1.RolloutProgressing {
 			steps = append(steps, Transition{Type: RolloutFailed, Revision: after.Revision, Stage: after.FailedStage, Clusters: after.FailedClusters})
+		}
+		if len(before.ReturnFailedClusters) == 0 && len(after.ReturnFailedClusters) > 0 {
+			add(RollbackHalted, "")
 		}
 		if after.Phase != v1alpha1.RolloutHalted && before.Phase != v1alpha1.RolloutRollingBack {
 			add(RollingBack, "")

@@ -114,6 +114,8 @@ func (in report) returningMessage(n revisionCounts) string {
 		return fmt.Sprintf("%s; %s to revision %d", in.failure(), back, stable)
 	case n.returning == 0:
 		return in.returnedMessage()
+	case in.stableFailure() != "":
+		return fmt.Sprintf("%s; %s to it, but %s: fix that, or change the spec", in.returnedMessage(), back, in.stableFailure())
 	default:
 		return fmt.Sprintf("%s; %s to it", in.returnedMessage(), back)
 	}
@@ -148,12 +150,25 @@ func (in report) culprit() string {
 // haltedMessage reports a revision that failed, and that is not rolled back. Without a stable
 // revision, or without spec.rollout, it cannot be aborted.
 func (in report) haltedMessage() string {
+	if stableFails := in.stableFailure(); stableFails != "" {
+		return fmt.Sprintf("%s, and %s: fix that, and the rollback continues; or change %s, or %s", in.failure(), stableFails, in.culprit(), in.retry())
+	}
 	message := in.failure() + ", and each cluster keeps what it runs: change " + in.culprit() + ", or "
 	if stable := in.Rollout.StableRevision; stable != 0 && !in.isStableMissing() && in.App.Spec.Rollout != nil {
 		return fmt.Sprintf("%s%s to return to revision %d, or with %s=%d", message, annotate(v1alpha1.AnnotationAbort, in.Rollout.Revision, ""), stable,
 			v1alpha1.AnnotationRetry, in.Rollout.Revision)
 	}
 	return message + in.retry()
+}
+
+// stableFailure says that the stable revision fails on clusters that returned to it, or "".
+func (in report) stableFailure() string {
+	s := in.Rollout
+	if len(s.ReturnFailedClusters) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("revision %d fails too where it returned (%s: %s), so no other Ready cluster returns to it",
+		s.StableRevision, strings.Join(s.ReturnFailedClusters, ", "), reasonOfFailure(s.ReturnFailedReason))
 }
 
 // failure says where and why the revision failed.
@@ -166,13 +181,13 @@ func (in report) failure() string {
 	if s.FailedStage == rollout.RestStage && !in.hasNamedStages() {
 		where = ""
 	}
-	return fmt.Sprintf("%s failed%s (%s: %s)", in.target(), where, strings.Join(s.FailedClusters, ", "), in.failedReason())
+	return fmt.Sprintf("%s failed%s (%s: %s)", in.target(), where, strings.Join(s.FailedClusters, ", "), reasonOfFailure(s.FailedReason))
 }
 
-// failedReason returns why the revision failed. A cluster that failed at the deadline may have no
-// other reason.
-func (in report) failedReason() string {
-	switch reason := in.Rollout.FailedReason; reason {
+// reasonOfFailure returns why a revision failed. A cluster that failed at the deadline may have no other
+// reason.
+func reasonOfFailure(reason string) string {
+	switch reason {
 	case "", v1alpha1.ReasonRollingOut, v1alpha1.ReasonPending:
 		return "not available in time"
 	default:

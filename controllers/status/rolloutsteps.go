@@ -50,6 +50,8 @@ func (in report) rolloutStep(transition rollout.Transition) RolloutStep {
 		return RolloutStep{Reason: v1alpha1.ReasonRolloutCompleted, Message: in.completedMessage(in.countRevisions(in.Entries))}
 	case rollout.RolloutFailed:
 		return RolloutStep{Reason: v1alpha1.ReasonRolloutFailed, Message: in.failedMessage(), Bad: true}
+	case rollout.RollbackHalted:
+		return RolloutStep{Reason: v1alpha1.ReasonRolloutHalted, Message: in.haltedMessage(), Bad: true}
 	case rollout.RollingBack:
 		return RolloutStep{Reason: v1alpha1.ReasonRollingBack, Message: in.rollingBackMessage()}
 	}
