@@ -490,6 +490,9 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: replicas
       type:
         scalar: numeric
+    - name: returned
+      type:
+        scalar: boolean
     - name: revision
       type:
         scalar: numeric
@@ -1256,6 +1259,15 @@ var schemaYAML = typed.YAMLObject(`types:
     - name: retryRefused
       type:
         scalar: boolean
+    - name: returnFailedClusters
+      type:
+        list:
+          elementType:
+            scalar: string
+          elementRelationship: atomic
+    - name: returnFailedReason
+      type:
+        scalar: string
     - name: revision
       type:
         scalar: numeric

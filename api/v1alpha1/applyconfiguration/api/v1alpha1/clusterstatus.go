@@ -44,6 +44,9 @@ type ClusterStatusApplyConfiguration struct {
 	// Impaired is true if the cluster was not Ready when it got the revision, or stopped being Ready
 	// with the stable revision. It is then no evidence against a revision.
 	Impaired *bool `json:"impaired,omitempty"`
+	// Returned is true if the cluster was Ready with another revision when it returned to the stable one.
+	// It is absent after the cluster has been available since. If it fails, the stable revision fails too.
+	Returned *bool `json:"returned,omitempty"`
 	// Stage is the stage of a rollout in which the cluster got the revision.
 	// It is present if the stage has a limit: the cluster keeps its place there.
 	Stage *string `json:"stage,omitempty"`
@@ -158,6 +161,14 @@ func (b *ClusterStatusApplyConfiguration) WithUnavailableSince(value v1.Time) *C
 // If called multiple times, the Impaired field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithImpaired(value bool) *ClusterStatusApplyConfiguration {
 	b.Impaired = &value
+	return b
+}
+
+// WithReturned sets the Returned field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the Returned field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithReturned(value bool) *ClusterStatusApplyConfiguration {
+	b.Returned = &value
 	return b
 }
 

@@ -53,6 +53,11 @@ type RolloutStatusApplyConfiguration struct {
 	FailedClusters []string `json:"failedClusters,omitempty"`
 	// FailedReason is the reason of the first of these clusters when the revision failed.
 	FailedReason *string `json:"failedReason,omitempty"`
+	// ReturnFailedClusters are the first five clusters that were Ready, returned to the stable revision,
+	// and failed with it. While there are any, no other Ready cluster returns.
+	ReturnFailedClusters []string `json:"returnFailedClusters,omitempty"`
+	// ReturnFailedReason is the reason of the first of these clusters when it failed.
+	ReturnFailedReason *string `json:"returnFailedReason,omitempty"`
 	// Phase is Progressing, Completed, Halted, RollingBack or RolledBack.
 	Phase *apiv1alpha1.RolloutPhase `json:"phase,omitempty"`
 	// Since is when the phase began.
@@ -179,6 +184,24 @@ func (b *RolloutStatusApplyConfiguration) WithFailedClusters(values ...string) *
 // If called multiple times, the FailedReason field is set to the value of the last call.
 func (b *RolloutStatusApplyConfiguration) WithFailedReason(value string) *RolloutStatusApplyConfiguration {
 	b.FailedReason = &value
+	return b
+}
+
+// WithReturnFailedClusters adds the given value to the ReturnFailedClusters field in the declarative configuration
+// and returns the receiver, so that objects can be build by chaining "With" function invocations.
+// If called multiple times, values provided by each call will be appended to the ReturnFailedClusters field.
+func (b *RolloutStatusApplyConfiguration) WithReturnFailedClusters(values ...string) *RolloutStatusApplyConfiguration {
+	for i := range values {
+		b.ReturnFailedClusters = append(b.ReturnFailedClusters, values[i])
+	}
+	return b
+}
+
+// WithReturnFailedReason sets the ReturnFailedReason field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReturnFailedReason field is set to the value of the last call.
+func (b *RolloutStatusApplyConfiguration) WithReturnFailedReason(value string) *RolloutStatusApplyConfiguration {
+	b.ReturnFailedReason = &value
 	return b
 }
 
