@@ -97,7 +97,7 @@ func (r *revisions) judgeReturns() {
 		case wasFailing:
 			return
 		default:
-			r.status.ReturnFailedClusters, r.status.ReturnFailedReason = describeFailed(failed)
+			r.status.ReturnFailedClusters, r.status.ReturnFailedReason = r.describeFailed(failed)
 			return
 		}
 	}

@@ -1298,6 +1298,22 @@ func TestRollout_at_once(t *testing.T) {
 		})
 		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3").revisionsAre("11111")
 	})
+	t.Run("spec.rollout that is added to fix a revision that half of the clusters cannot run keeps the one before it", func(t *testing.T) {
+		s := at(t).settles(" 1, stable 1: ").edited("ok-1")
+		s.members["canary-2"].sick, s.members["world-2"].sick = true, true
+		s.settles(" 2, stable 1: ").revisionsAre("22222")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout, spec.Image = newFirstRollout(t).app.Spec.Rollout, "bad"
+		})
+		s.settles("RolledBack 3, stable 1: canary Progressing 0/2, world Pending 0/3")
+		s.members["canary-2"].sick, s.members["world-2"].sick = false, false
+		s.edited("ok-0").settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3").revisionsAre("11111")
+	})
+	t.Run("an edit at once of such a revision keeps the one before it, too", func(t *testing.T) {
+		s := at(t).settles(" 1, stable 1: ").edited("ok-1")
+		s.members["canary-2"].sick = true
+		s.settles(" 2, stable 1: ").edited("ok-2").is(" 3, stable 1: ")
+	})
 	t.Run("a revision that failed is not adopted, although most clusters are Ready with it", func(t *testing.T) {
 		s := newFirstRollout(t).passes(200*time.Second).annotated(v1alpha1.AnnotationAbort, "1")
 		s.is("Halted 1, stable 0: canary Completed 2/2, world Progressing 1/3")

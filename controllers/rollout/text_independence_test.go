@@ -38,7 +38,7 @@ func withOtherTexts(t *rapid.T, app *v1alpha1.AppService) *v1alpha1.AppService {
 
 // withoutTexts returns a decision without its reasons, messages and notes.
 func withoutTexts(decision rollout.Decision) rollout.Decision {
-	decision.Notes, decision.Rollout.FailedReason = nil, ""
+	decision.Notes, decision.Rollout.FailedReason, decision.Rollout.ReturnFailedReason = nil, "", ""
 	for i := range decision.Entries {
 		decision.Entries[i].Reason, decision.Entries[i].Message = "", ""
 	}
