@@ -32,6 +32,8 @@ import (
 type story struct {
 	in      rollout.Input
 	crashes []string // clusters on which revision 7 crashes
+	// returnsCrash is set if revision 6 crashes on clusters that return to it.
+	returnsCrash bool
 }
 
 var (
@@ -69,7 +71,7 @@ func (s *story) observe() {
 	s.in.Observations, s.in.Answers = map[string]observation.Observation{}, map[string]metav1.Time{}
 	for _, entry := range s.in.App.Status.Clusters {
 		seen := Observation(v1alpha1.ClusterReady, AnsweringRevision(entry.Revision))
-		if slices.Contains(s.crashes, entry.Name) && entry.Revision == 7 {
+		if slices.Contains(s.crashes, entry.Name) && entry.Revision == 7 || s.returnsCrash && entry.Returned {
 			seen.Phase, seen.Reason, seen.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonCrashLoopBackOff, "1 of 2 pods: exited with code 132"
 		}
 		if member := s.in.Members[entry.Name]; member != nil && member.IsReady() && entry.Revision != 0 {
@@ -360,6 +362,17 @@ func TestRolledOut(t *testing.T) {
 			steps:  steps(crashIn("fra", "mad", "par"), change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), until("RolledBack")),
 			want: outcome{"RolledBack", failedInEU + " and was rolled back to 6: change the spec, or annotate the AppService with fleetwright.dev/retry=7",
 				"RolledBack", "…", stalled, kstatus.FailedStatus},
+		},
+		"aborted, and the stable revision fails too": {
+			steps: steps(edit, func(_ *testing.T, s *story) {
+				for range 6 {
+					s.step(Later(time.Minute))
+				}
+				s.returnsCrash = true
+			}, change(Annotated(v1alpha1.AnnotationAbort, "7")), until("RolloutHalted")),
+			want: outcome{"RolloutHalted", "revision 7 was aborted, and revision 6 fails too where it returned (bom, fra: CrashLoopBackOff), so no other Ready cluster returns to it: " +
+				"fix that, and the rollback continues; or change the spec, or annotate the AppService with fleetwright.dev/retry=7",
+				"RolloutHalted", "…; CrashLoopBackOff on 2 of 8 clusters: 1 of 2 pods: exited with code 132", stalled, kstatus.FailedStatus},
 		},
 		"rolled back without a name of the stage": {
 			steps: steps(crashIn(storyClusters...), until("RolledBack")),
