@@ -113,7 +113,9 @@ func (r *revisions) update(s *stage) {
 		return
 	}
 	free, vacancies := budget-t[isUpdating], r.vacancies(s)
-	free -= r.assignTo(s, free, func(c *stagedCluster) bool { return r.stateOf(c) == isCandidate && (c.entry.Revision == 0 || r.isUnavailable(c)) })
+	free -= r.assignTo(s, free, func(c *stagedCluster) bool {
+		return r.stateOf(c) == isCandidate && (c.entry.Revision == 0 || r.isUnavailable(c))
+	})
 	r.assignTo(s, min(free, vacancies), func(c *stagedCluster) bool { return r.stateOf(c) == isCandidate })
 }
 
