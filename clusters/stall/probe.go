@@ -33,8 +33,11 @@ type Probe struct {
 type Verdict string
 
 const (
-	Alive        Verdict = "Alive"
-	Failed       Verdict = "Failed"
+	// Alive means that the member answered.
+	Alive Verdict = "Alive"
+	// Failed means that the member did not answer, and that this process did not prevent it.
+	Failed Verdict = "Failed"
+	// Inconclusive means that this process may have prevented the answer: nothing is known.
 	Inconclusive Verdict = "Inconclusive"
 )
 
