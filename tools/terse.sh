@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Removes duplicate descriptions from CRDs: those inside the Kubernetes types of init containers and
-# of the env of overrides, and those inside podAntiAffinity. `kubectl explain` shows the same
-# descriptions under spec.env, spec.livenessProbe, spec.affinity.podAffinity and so on.
+# of the env of overrides, and those inside podAntiAffinity and worstClusters. `kubectl explain` shows
+# the same descriptions under spec.env, spec.livenessProbe, spec.affinity.podAffinity, status.clusters
+# and so on.
 # `kubectl apply` stores a CRD in an annotation, and annotations are limited to 256 KiB.
 #
 #   tools/terse.sh CRD...
@@ -18,7 +19,7 @@ for file in "$@"; do
     base && indent == base + 6 { repeated = $0 ~ kubernetes }
     base && repeated && indent > base + 8 && /^ +description:/ { dropping = 1; dropped = indent; next }
     anti && indent <= anti { anti = 0 }
-    /^ +podAntiAffinity:$/ { anti = indent }
+    /^ +(podAntiAffinity|worstClusters):$/ { anti = indent }
     anti && indent > anti + 6 && /^ +description:/ { dropping = 1; dropped = indent; next }
     { print }
   ' "$file" >"$file.new"

@@ -318,8 +318,7 @@ type ClusterStatus struct {
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
 	// Placement is the number of the placement by which the cluster has the AppService.
-	// It rises when the AppService is placed on the cluster, and when a removal that has started is
-	// withdrawn.
+	// It rises when the AppService is placed there, and when a removal that has started is withdrawn.
 	// A removal deletes no object that has a higher number, because the object was placed later.
 	// It is absent if an older version of Fleetwright placed the AppService there.
 	// +optional
@@ -334,8 +333,9 @@ type ClusterStatus struct {
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	// +optional
 	UnavailableSince *metav1.Time `json:"unavailableSince,omitempty"`
-	// Impaired is true if the cluster was not Ready when it got the revision, or stopped being Ready
-	// with the stable revision. It is then no evidence against a revision.
+	// Impaired is true if the cluster was not Ready before it got the revision.
+	// It is also true if it stopped being Ready with the stable revision.
+	// It is then no evidence against a revision.
 	// +optional
 	Impaired bool `json:"impaired,omitempty"`
 	// Returned is true if the cluster was Ready with another revision when it returned to the stable one.
@@ -437,8 +437,7 @@ type HubBehind struct {
 	// +optional
 	Placement int64 `json:"placement,omitempty"`
 	// CreationTime is when this object was created.
-	// It is present if the object has no number of a placement, and the removal from the cluster
-	// started before that time.
+	// It is present if the object has no such number, and the removal started before that time.
 	// +optional
 	CreationTime *metav1.Time `json:"creationTime,omitempty"`
 	// UID is the UID of the AppService that this object was applied for.

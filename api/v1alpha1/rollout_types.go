@@ -83,8 +83,7 @@ type RolloutStage struct {
 type RolloutPace struct {
 	// MaxUnavailable is how many clusters of a stage may be unavailable at the same time.
 	// A cluster is unavailable from when it gets the revision until it is available with it.
-	// Clusters that are down already count too, but one more may always be updated, so that they do
-	// not hold up the rollout.
+	// Clusters that are down already count too, but one more may always be updated.
 	// It is a number, or a percentage, which is rounded down to at least one. It defaults to 25%.
 	// A stage begins with one cluster, and then updates one more than are available, up to this.
 	// +optional
@@ -129,18 +128,15 @@ type RolloutStatus struct {
 	// Revision is the number of the revision that has the template of the spec.
 	// The ControllerRevision NAME-NUMBER stores it.
 	// It is absent if the hub refused to store it.
-	// If the spec waits for a source of its configuration, or is refused, it is the revision before
-	// that edit.
+	// If the spec is refused, or waits for a source, it is the revision before that edit.
 	// +optional
 	Revision int64 `json:"revision,omitempty"`
-	// PodSecurity is what the pod template of the revision must comply with on every cluster: the
-	// policy of the namespace when the template was new, or a later one that allows more.
-	// It is absent if the template was made while the namespace allowed everything, or by an older
-	// version of Fleetwright.
+	// PodSecurity is the Pod Security Standard that the pod template must comply with on every cluster.
+	// It is that of the namespace when the template was new, or a later one that allows more.
+	// It is absent if all was allowed then, or if an older version of Fleetwright made the revision.
 	// +optional
 	PodSecurity *PodSecurity `json:"podSecurity,omitempty"`
-	// SpecRefused is true if every cluster would have to run a pod template that the Pod Security
-	// Standard of the namespace forbids.
+	// SpecRefused is true if the Pod Security Standard forbids the pod template on every cluster.
 	// The spec has no revision then, and revision is the one before that edit.
 	// +optional
 	SpecRefused bool `json:"specRefused,omitempty"`
@@ -164,8 +160,7 @@ type RolloutStatus struct {
 	// FailedRevision is the last revision that failed or was aborted. No cluster gets it again.
 	// +optional
 	FailedRevision int64 `json:"failedRevision,omitempty"`
-	// SameRevisions are earlier revisions with the same template that clusters had when it became that
-	// of the spec: it is tried again, or an edit returned to it.
+	// SameRevisions are earlier revisions with the same template that clusters had when it came back.
 	// A Ready cluster that has one of them keeps it until it gets the revision.
 	// +optional
 	// +listType=atomic
@@ -182,8 +177,8 @@ type RolloutStatus struct {
 	// FailedReason is the reason of the first of these clusters when the revision failed.
 	// +optional
 	FailedReason string `json:"failedReason,omitempty"`
-	// ReturnFailedClusters are the first five clusters that were Ready, returned to the stable revision,
-	// and failed with it. While there are any, no other Ready cluster returns.
+	// ReturnFailedClusters are the first five Ready clusters on which the stable revision failed too.
+	// While there are any, no other Ready cluster returns to it.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=5
@@ -206,8 +201,8 @@ type RolloutStatus struct {
 	// Such a rollout needs no approval and does not soak.
 	// +optional
 	Undo bool `json:"undo,omitempty"`
-	// RetryRefused is true if the annotation fleetwright.dev/retry named the revision before this status
-	// showed it. It never counts, unless it is removed and set again.
+	// RetryRefused is true if fleetwright.dev/retry named the revision before this status showed it.
+	// It never counts, unless it is removed and set again.
 	// +optional
 	RetryRefused bool `json:"retryRefused,omitempty"`
 	// Strategy is a hash of what the stages match, and of which stages need approval.
@@ -290,8 +285,8 @@ type RolloutStageStatus struct {
 	// Until the stage begins, an approval is withdrawn by removing its annotation.
 	// +optional
 	Approved bool `json:"approved,omitempty"`
-	// ApprovalRefused is true if the annotation fleetwright.dev/approve named the stage and the revision
-	// before this status showed both. It never counts, unless it is removed and set again.
+	// ApprovalRefused is true if fleetwright.dev/approve named both before this status showed them.
+	// It never counts, unless it is removed and set again.
 	// +optional
 	ApprovalRefused bool `json:"approvalRefused,omitempty"`
 	// PromotionRefused is the same for the annotation fleetwright.dev/promote.

@@ -28,8 +28,7 @@ type ClusterStatusApplyConfiguration struct {
 	// If it is 0, no revision is known, and Fleetwright changes nothing there.
 	Revision *int64 `json:"revision,omitempty"`
 	// Placement is the number of the placement by which the cluster has the AppService.
-	// It rises when the AppService is placed on the cluster, and when a removal that has started is
-	// withdrawn.
+	// It rises when the AppService is placed there, and when a removal that has started is withdrawn.
 	// A removal deletes no object that has a higher number, because the object was placed later.
 	// It is absent if an older version of Fleetwright placed the AppService there.
 	Placement *int64 `json:"placement,omitempty"`
@@ -41,8 +40,9 @@ type ClusterStatusApplyConfiguration struct {
 	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	UnavailableSince *v1.Time `json:"unavailableSince,omitempty"`
-	// Impaired is true if the cluster was not Ready when it got the revision, or stopped being Ready
-	// with the stable revision. It is then no evidence against a revision.
+	// Impaired is true if the cluster was not Ready before it got the revision.
+	// It is also true if it stopped being Ready with the stable revision.
+	// It is then no evidence against a revision.
 	Impaired *bool `json:"impaired,omitempty"`
 	// Returned is true if the cluster was Ready with another revision when it returned to the stable one.
 	// It is absent after the cluster has been available since. If it fails, the stable revision fails too.

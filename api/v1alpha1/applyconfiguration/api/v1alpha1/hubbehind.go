@@ -26,8 +26,7 @@ type HubBehindApplyConfiguration struct {
 	// It is present if the removal from the cluster belongs to an earlier placement.
 	Placement *int64 `json:"placement,omitempty"`
 	// CreationTime is when this object was created.
-	// It is present if the object has no number of a placement, and the removal from the cluster
-	// started before that time.
+	// It is present if the object has no such number, and the removal started before that time.
 	CreationTime *v1.Time `json:"creationTime,omitempty"`
 	// UID is the UID of the AppService that this object was applied for.
 	// It is present if that AppService has the same name, but was created later.

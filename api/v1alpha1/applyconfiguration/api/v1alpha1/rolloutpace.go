@@ -16,8 +16,7 @@ import (
 type RolloutPaceApplyConfiguration struct {
 	// MaxUnavailable is how many clusters of a stage may be unavailable at the same time.
 	// A cluster is unavailable from when it gets the revision until it is available with it.
-	// Clusters that are down already count too, but one more may always be updated, so that they do
-	// not hold up the rollout.
+	// Clusters that are down already count too, but one more may always be updated.
 	// It is a number, or a percentage, which is rounded down to at least one. It defaults to 25%.
 	// A stage begins with one cluster, and then updates one more than are available, up to this.
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`

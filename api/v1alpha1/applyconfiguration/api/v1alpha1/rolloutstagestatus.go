@@ -24,8 +24,8 @@ type RolloutStageStatusApplyConfiguration struct {
 	// Approved is true if the stage is approved for the revision.
 	// Until the stage begins, an approval is withdrawn by removing its annotation.
 	Approved *bool `json:"approved,omitempty"`
-	// ApprovalRefused is true if the annotation fleetwright.dev/approve named the stage and the revision
-	// before this status showed both. It never counts, unless it is removed and set again.
+	// ApprovalRefused is true if fleetwright.dev/approve named both before this status showed them.
+	// It never counts, unless it is removed and set again.
 	ApprovalRefused *bool `json:"approvalRefused,omitempty"`
 	// PromotionRefused is the same for the annotation fleetwright.dev/promote.
 	PromotionRefused *bool `json:"promotionRefused,omitempty"`

@@ -18,16 +18,13 @@ type RolloutStatusApplyConfiguration struct {
 	// Revision is the number of the revision that has the template of the spec.
 	// The ControllerRevision NAME-NUMBER stores it.
 	// It is absent if the hub refused to store it.
-	// If the spec waits for a source of its configuration, or is refused, it is the revision before
-	// that edit.
+	// If the spec is refused, or waits for a source, it is the revision before that edit.
 	Revision *int64 `json:"revision,omitempty"`
-	// PodSecurity is what the pod template of the revision must comply with on every cluster: the
-	// policy of the namespace when the template was new, or a later one that allows more.
-	// It is absent if the template was made while the namespace allowed everything, or by an older
-	// version of Fleetwright.
+	// PodSecurity is the Pod Security Standard that the pod template must comply with on every cluster.
+	// It is that of the namespace when the template was new, or a later one that allows more.
+	// It is absent if all was allowed then, or if an older version of Fleetwright made the revision.
 	PodSecurity *PodSecurityApplyConfiguration `json:"podSecurity,omitempty"`
-	// SpecRefused is true if every cluster would have to run a pod template that the Pod Security
-	// Standard of the namespace forbids.
+	// SpecRefused is true if the Pod Security Standard forbids the pod template on every cluster.
 	// The spec has no revision then, and revision is the one before that edit.
 	SpecRefused *bool `json:"specRefused,omitempty"`
 	// ChangedSources are the names of the sources whose content the revision changes.
@@ -43,8 +40,7 @@ type RolloutStatusApplyConfiguration struct {
 	PreviousRevision *int64 `json:"previousRevision,omitempty"`
 	// FailedRevision is the last revision that failed or was aborted. No cluster gets it again.
 	FailedRevision *int64 `json:"failedRevision,omitempty"`
-	// SameRevisions are earlier revisions with the same template that clusters had when it became that
-	// of the spec: it is tried again, or an edit returned to it.
+	// SameRevisions are earlier revisions with the same template that clusters had when it came back.
 	// A Ready cluster that has one of them keeps it until it gets the revision.
 	SameRevisions []int64 `json:"sameRevisions,omitempty"`
 	// FailedStage is the stage in which the revision failed. It is absent if a user aborted it.
@@ -53,8 +49,8 @@ type RolloutStatusApplyConfiguration struct {
 	FailedClusters []string `json:"failedClusters,omitempty"`
 	// FailedReason is the reason of the first of these clusters when the revision failed.
 	FailedReason *string `json:"failedReason,omitempty"`
-	// ReturnFailedClusters are the first five clusters that were Ready, returned to the stable revision,
-	// and failed with it. While there are any, no other Ready cluster returns.
+	// ReturnFailedClusters are the first five Ready clusters on which the stable revision failed too.
+	// While there are any, no other Ready cluster returns to it.
 	ReturnFailedClusters []string `json:"returnFailedClusters,omitempty"`
 	// ReturnFailedReason is the reason of the first of these clusters when it failed.
 	ReturnFailedReason *string `json:"returnFailedReason,omitempty"`
@@ -69,8 +65,8 @@ type RolloutStatusApplyConfiguration struct {
 	// Undo is true if the revision has the template of the previous stable revision.
 	// Such a rollout needs no approval and does not soak.
 	Undo *bool `json:"undo,omitempty"`
-	// RetryRefused is true if the annotation fleetwright.dev/retry named the revision before this status
-	// showed it. It never counts, unless it is removed and set again.
+	// RetryRefused is true if fleetwright.dev/retry named the revision before this status showed it.
+	// It never counts, unless it is removed and set again.
 	RetryRefused *bool `json:"retryRefused,omitempty"`
 	// Strategy is a hash of what the stages match, and of which stages need approval.
 	// If it changes, the stages are judged again.
