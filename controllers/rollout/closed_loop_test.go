@@ -106,7 +106,7 @@ func (l *loop) step(t *rapid.T) {
 	in := l.input()
 	status := StatusOf(in)
 	l.recordLeftWithoutEdit(in)
-	l.check(t, in, status)
+	l.check(t, in, status, status)
 	before := l.app.Status
 	l.write(status)
 	if len(status.Clusters) < len(in.App.Status.Clusters) { // a cluster without an entry may have another reason to be excluded
@@ -151,7 +151,7 @@ func (l *loop) crash(t *rapid.T) {
 	}
 	planned, before := l.planned, maps.Clone(l.leftWithoutEdit)
 	l.recordLeftWithoutEdit(in)
-	l.check(t, in, written)
+	l.check(t, in, written, decided)
 	l.write(written)
 	clear(l.seen)
 	// Nobody knows that a cluster left the plan if that was not written.
@@ -181,8 +181,9 @@ func (l *loop) recordLeftWithoutEdit(in rollout.Input) {
 	l.plan, l.planned = plan, in.App.Generation
 }
 
-// check checks that one decision keeps the invariants.
-func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceStatus) {
+// check checks that one decision keeps the invariants. known is the decision, which has what was observed;
+// status is the part of it that was written.
+func (l *loop) check(t *rapid.T, in rollout.Input, status, known v1alpha1.AppServiceStatus) {
 	for name, s := range l.members {
 		if s.objects && status.Cluster(name) == nil {
 			t.Fatalf("%s has objects and no entry", name)
@@ -194,20 +195,20 @@ func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceSta
 	for _, entry := range status.Clusters {
 		before := in.App.Status.Cluster(entry.Name)
 		if before != nil && before.Phase != v1alpha1.ClusterRemoving && entry.Phase == v1alpha1.ClusterRemoving {
-			l.checkRemoval(t, in, status, entry)
+			l.checkRemoval(t, in, status, known, entry)
 		}
 	}
 	unready := in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
 	if l.editing || unready || in.App.DesiredReplicas() == 0 || !slices.Contains(chosenNames(in), true) {
 		return
 	}
-	if before, after := servingClusters(in, in.App.Status, status), servingClusters(in, status, status); before > 0 && after == 0 {
+	if before, after := servingClusters(in, in.App.Status, known), servingClusters(in, status, known); before > 0 && after == 0 {
 		t.Fatalf("without an edit, no cluster that is known to be ready keeps the AppService\nbefore:\n%s\nafter:\n%s", toJSON(t, in.App.Status.Clusters), toJSON(t, status.Clusters))
 	}
 	if in.App.Spec.ReplicaPolicy == nil || in.App.Spec.Autoscaling != nil {
 		return
 	}
-	before, after, wanted := keptReplicas(in, in.App.Status, status), keptReplicas(in, status, status), in.App.DesiredReplicas()
+	before, after, wanted := keptReplicas(in, in.App.Status, known), keptReplicas(in, status, known), in.App.DesiredReplicas()
 	if after < min(before, wanted) {
 		t.Fatalf("without an edit, only %[2]d of %[1]d ready replicas are kept; %[3]d are desired\nbefore:\n%s\nafter:\n%s",
 			before, after, wanted, toJSON(t, in.App.Status.Clusters), toJSON(t, status.Clusters))
@@ -215,7 +216,7 @@ func (l *loop) check(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceSta
 }
 
 // checkRemoval checks a removal that starts.
-func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppServiceStatus, entry v1alpha1.ClusterStatus) {
+func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status, known v1alpha1.AppServiceStatus, entry v1alpha1.ClusterStatus) {
 	if in.PlanError != nil || in.Plan.Find(entry.Name).Chosen() || in.App.Spec.Suspend {
 		t.Fatalf("%s is Removing without intent", entry.Name)
 	}
@@ -224,9 +225,9 @@ func (l *loop) checkRemoval(t *rapid.T, in rollout.Input, status v1alpha1.AppSer
 	wanted := in.App.DesiredReplicas() > 0 && entry.ReadyReplicas > 0
 	anyChosen := slices.Contains(chosenNames(in), true)
 	switch {
-	case wanted && anyChosen && !unready && !anyReady(in, status):
+	case wanted && anyChosen && !unready && !anyReady(in, known):
 		t.Fatalf("the removal from %s starts, and no cluster of the plan is Ready with what it is to run\n%s", entry.Name, toJSON(t, status.Clusters))
-	case !wanted || servingClusters(in, status, status) > 0:
+	case !wanted || servingClusters(in, status, known) > 0:
 	case !anyChosen && !accepted:
 		t.Fatalf("the plan chooses no cluster, and the removal from %s, the last one that may be ready, starts without approval\n%s", entry.Name, toJSON(t, status.Clusters))
 	case anyChosen && l.leftWithoutEdit[entry.Name] && !unready:

@@ -15,10 +15,9 @@ func (r *revisions) proceed() {
 	}
 	switch r.status.Phase {
 	case v1alpha1.RolloutProgressing:
-		switch {
-		case r.status.Revision != r.status.StableRevision:
+		if r.status.Revision != r.status.StableRevision {
 			r.progress()
-		case r.goBack():
+		} else if isLeft, isUpdating := r.goBack(); !isLeft && !isUpdating {
 			r.complete()
 		}
 	case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:

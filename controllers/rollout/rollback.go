@@ -68,10 +68,11 @@ func namesOf(clusters []*stagedCluster) []string {
 }
 
 // rollBack returns the clusters to the stable revision. It is halted while the stable revision fails on
-// those that returned, and goes on when they are available.
+// those that returned, and goes on when they are available. When it is over, it stays so until another
+// cluster is to return.
 func (r *revisions) rollBack() {
-	switch isOver := r.goBack(); {
-	case isOver:
+	switch isLeft, isUpdating := r.goBack(); {
+	case !isLeft && (!isUpdating || r.status.Phase == v1alpha1.RolloutRolledBack):
 		r.setPhase(v1alpha1.RolloutRolledBack)
 	case r.returnsFail():
 		r.setPhase(v1alpha1.RolloutHalted)
@@ -108,18 +109,20 @@ func (r *revisions) judgeReturns() {
 func (r *revisions) returnsFail() bool { return len(r.status.ReturnFailedClusters) > 0 }
 
 // goBack assigns the stable revision to the clusters that do not have it, and that need not wait for a
-// revision and may have this one. It reports whether all of them have it and none is updating.
-func (r *revisions) goBack() bool {
+// revision and may have this one. It reports whether one of them still lacks it, and whether one that has
+// it is updating.
+func (r *revisions) goBack() (isLeft, isUpdating bool) {
 	stable := r.stable()
-	isOver := stable != 0
+	isLeft = stable == 0
 	for _, s := range r.stages {
 		returns := func(c *stagedCluster) bool {
 			return c.entry.Revision != stable && !r.isRefused(c, stable) && (c.entry.Revision != 0 || r.startsWithStable(c))
 		}
 		updating := r.returnClusters(s, returns)
-		isOver = isOver && updating == 0 && !slices.ContainsFunc(s.clusters, returns)
+		isLeft = isLeft || slices.ContainsFunc(s.clusters, returns)
+		isUpdating = isUpdating || updating > 0
 	}
-	return isOver
+	return isLeft, isUpdating
 }
 
 // returnClusters assigns the stable revision to the clusters of a stage that do not have it and that

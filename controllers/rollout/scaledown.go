@@ -135,11 +135,11 @@ func (in Input) shortfallOfOthers(plans []entryPlan) shortfall {
 }
 
 // dropUnready drops unready replicas above the target from a surging entry. Keeping them would not
-// keep any ready replica.
+// keep any ready replica. Replicas that were ready when the cluster was last observed may still be.
 func (in Input) dropUnready(e *entryPlan) {
 	if e.entry.Surging && in.App.Spec.Autoscaling == nil {
 		fewer := e.entry
-		fewer.Replicas = max(e.lowerTarget.Replicas, min(knownReadyReplicas(e.entry), e.entry.Replicas))
+		fewer.Replicas = max(e.lowerTarget.Replicas, min(e.entry.ReadyReplicas, e.entry.Replicas))
 		in.refresh(e, fewer)
 	}
 }

@@ -418,7 +418,8 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 				fail("stage %s has begun, and is Skipped", s.spec.Name)
 			}
 			isPassed = isPassed && (is.Phase == v1alpha1.StageCompleted || is.Phase == v1alpha1.StageSkipped || is.Phase == "")
-			if is.Phase == v1alpha1.StageSkipped && len(s.clusters) > 0 || len(s.clusters) == 0 && is.Phase == v1alpha1.StageCompleted && was.Phase != v1alpha1.StageCompleted {
+			isProven := len(s.clusters) > 0 || is.Promoted || was.Phase == v1alpha1.StageCompleted
+			if is.Phase == v1alpha1.StageSkipped && len(s.clusters) > 0 || is.Phase == v1alpha1.StageCompleted && !isProven {
 				fail("stage %s has %d clusters and is %s", s.spec.Name, len(s.clusters), is.Phase)
 			}
 		}

@@ -507,6 +507,15 @@ func TestRollback_to_a_revision_that_fails_too(t *testing.T) {
 		s.settles(allBack).revisionsAre("11111")
 		failsWith(s, 0)
 	})
+	t.Run("is over where all have returned, also after a restart", func(t *testing.T) {
+		s := newScenario(t, stageWith(1, soaksFor(3600)), func(r *v1alpha1.Rollout) { r.MaxUnavailable = new(intstr.FromString("100%")) })
+		s.edited("ok-1").passes(20 * time.Minute).templates[1] = "bad"
+		s.annotated(v1alpha1.AnnotationAbort, "2").settles(allBack)
+		failsWith(s, 2)
+		clear(s.seen) // the operator restarts
+		s.plan()
+		s.is(allBack)
+	})
 	t.Run("stops after a refusal, and reports it once", func(t *testing.T) {
 		s := everywhere(t)
 		for _, m := range s.members {
