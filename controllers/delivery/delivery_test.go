@@ -72,8 +72,9 @@ func TestMember_gets_the_plan_and_nothing_else(t *testing.T) {
 		t.Errorf("sent to the member (-want +got):\n%s", diff)
 	}
 	s.expectWorkload("1 × web:1 A=1; ClusterIP 80→8080/TCP")
-	if all := hubRequests.all(); len(all) > 0 {
-		t.Error("sent to the hub:", all)
+	labels := []string{"GET namespaces/" + s.app.Namespace} // of a namespace that it creates
+	if diff := cmp.Diff(labels, hubRequests.all()); diff != "" {
+		t.Errorf("sent to the hub (-want +got):\n%s", diff)
 	}
 
 	namespace := &corev1.Namespace{}

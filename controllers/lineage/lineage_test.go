@@ -115,7 +115,7 @@ func TestStamp_is_read_as_it_was_written(t *testing.T) {
 	if diff := cmp.Diff(want, lineage.Of(object)); diff != "" {
 		t.Errorf("stamp (-want +got):\n%s", diff)
 	}
-	object.Annotations[v1alpha1.AnnotationPlacement] = "1000000001" // no hub has placed anything that often
+	object.Annotations[v1alpha1.AnnotationPlacement] = "seven"
 	object.Annotations[v1alpha1.AnnotationGeneration], object.Annotations[v1alpha1.AnnotationCreated] = "five", "yesterday"
 	if diff := cmp.Diff(lineage.Stamp{UID: "uid-1", SpecHash: "e"}, lineage.Of(object)); diff != "" {
 		t.Errorf("malformed stamp (-want +got):\n%s", diff)
