@@ -7,10 +7,7 @@ import "github.com/fleetwright/fleetwright/api/v1alpha1"
 // their turn, and so they do in a stage that needs approval and that the stable revision never passed.
 func (r *revisions) assignNew() {
 	for _, c := range r.clusters {
-		if r.isFrozen || c.entry.Revision != 0 || c.entry.Phase == v1alpha1.ClusterUnknown {
-			continue
-		}
-		if !r.startsWithStable(c) {
+		if !r.isNew(c) || !r.startsWithStable(c) {
 			continue
 		}
 		isDone := r.status.Phase == v1alpha1.RolloutCompleted || r.isRollingOut() && c.stage.status.Phase == v1alpha1.StageCompleted
@@ -20,6 +17,22 @@ func (r *revisions) assignNew() {
 			r.assign(c, r.stable())
 		}
 	}
+}
+
+// startWithStable assigns the stable revision to the clusters without a revision that need not wait for
+// the target, where a stage could not assign it. The result of the stage does not depend on them, so this
+// is decided before the result.
+func (r *revisions) startWithStable(clusters []*stagedCluster) {
+	for _, c := range clusters {
+		if r.isNew(c) && r.startsWithStable(c) {
+			r.assign(c, r.stable())
+		}
+	}
+}
+
+// isNew reports whether a cluster has no revision and may get one.
+func (r *revisions) isNew(c *stagedCluster) bool {
+	return !r.isFrozen && c.entry.Revision == 0 && c.entry.Phase != v1alpha1.ClusterUnknown
 }
 
 // stable returns the stable revision, or 0 if there is none to return to.

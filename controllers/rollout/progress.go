@@ -17,6 +17,7 @@ func (r *revisions) proceed() {
 	case v1alpha1.RolloutProgressing:
 		if r.status.Revision != r.status.StableRevision {
 			r.progress()
+			r.judgeReturns() // without the clusters that got the target
 		} else if isLeft, isUpdating := r.goBack(); !isLeft && !isUpdating {
 			r.complete()
 		}
@@ -77,6 +78,7 @@ func (r *revisions) runStage(s *stage) bool {
 		s.enter(v1alpha1.StageProgressing, now)
 	}
 	r.update(s)
+	r.startWithStable(s.clusters)
 	if !r.isSettled(s) {
 		return false
 	}

@@ -542,6 +542,19 @@ func TestRollback_to_a_revision_that_fails_too(t *testing.T) {
 		}
 		s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3")
 	})
+	t.Run("is forgotten when the cluster gets another revision", func(t *testing.T) {
+		s := newFirstRollout(t)
+		for _, name := range []string{"canary-2", "world-1", "world-2", "world-3"} {
+			delete(s.members, name)
+		}
+		s.settles("Completed 1, stable 1: canary Completed 1/1, world Skipped 0/0").edited("ok-1").passes(30 * time.Second).templates[1] = "bad"
+		s.annotated(v1alpha1.AnnotationAbort, "2").settles("RolledBack 2, stable 1: canary Progressing 0/1, world Pending 0/0")
+		failsWith(s, 1)
+		s.editImage("ok-2")
+		s.plan()
+		s.revisionsAre("3")
+		failsWith(s, 0)
+	})
 	t.Run("tolerates maxFailures", func(t *testing.T) {
 		s := newScenario(t, stageWith(1, soaksFor(3600)), func(r *v1alpha1.Rollout) { r.MaxFailures = new(intstr.FromInt32(1)) })
 		s.edited("ok-1").passes(20 * time.Minute).members["world-1"].refuses = true
@@ -1208,6 +1221,22 @@ func TestRequests(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A new cluster cannot get a target whose snapshot is missing. It does not hold up the stage that its
+// other clusters complete in the same decision.
+func TestRollout_of_a_missing_revision_decides_the_same_twice(t *testing.T) {
+	s := newScenario(t)
+	s.content = "ok"
+	s.passes(110 * time.Second).is("Progressing 2, stable 1: canary Progressing 2/2, world Pending 0/3")
+	s.lost["ok"] = true
+	s.join("canary-3", "canary")
+	s.advance(5 * time.Minute)
+	s.deliverAll()
+	for range 2 {
+		s.plan()
+		s.is("Progressing 2, stable 1: canary Completed 2/3, world Progressing 0/3")
+	}
 }
 
 func TestRollout_with_configuration(t *testing.T) {
