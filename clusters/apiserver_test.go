@@ -2,10 +2,13 @@ package clusters_test
 
 import (
 	"bufio"
+	"crypto/sha256"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -30,6 +33,7 @@ import (
 // apiServer is a real API server with an audit log.
 type apiServer struct {
 	environment *envtest.Environment
+	release     func() // its address
 	admin       client.Client
 	users       sync.Mutex
 
@@ -60,12 +64,21 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	}
 	server := s.environment.ControlPlane.GetAPIServer()
 	server.CertDir = dir // otherwise the certificates are deleted when it stops
+	address, release, err := reserveAddress(memberAddresses)
+	if err != nil {
+		return nil, err
+	}
+	serverAddresses.add(address)
+	s.release = release
+	if server.SecureServing.Address, server.SecureServing.Port, err = net.SplitHostPort(address); err != nil {
+		release()
+		return nil, err
+	}
 	server.Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
 	config, err := s.environment.Start()
 	if err != nil { // some of its processes may be running
-		return nil, errors.Join(err, s.environment.Stop())
+		return nil, errors.Join(err, s.stop())
 	}
-	serverAddresses.add(s.address())
 	if s.admin, err = client.New(config, client.Options{Scheme: testScheme}); err != nil {
 		return nil, err
 	}
@@ -77,6 +90,12 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 		}
 	}
 	return s, found
+}
+
+// stop stops the server and its etcd.
+func (s *apiServer) stop() error {
+	defer s.release()
+	return s.environment.Stop()
 }
 
 // userConfig returns a configuration for a user of the server, with a new client certificate.
@@ -163,10 +182,12 @@ func (s *apiServer) listRequests(user string) (lists []string) {
 	return lists
 }
 
-// writeRequests returns the requests of a user that write.
-func (s *apiServer) writeRequests(user string) (writes []string) {
-	for _, r := range s.requests(user) {
-		if !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
+// writeRequests returns the requests of an operator that write, and none of an operator that ran
+// before it for the same Secrets. The audit log may have a request a moment after its effect, so it
+// does not show which requests were made before a moment.
+func (s *apiServer) writeRequests(o *operator) (writes []string) {
+	for _, r := range s.requests(o.user) {
+		if slices.Contains(r.User.Extra[credentialIDExtra], o.credentialID) && !slices.Contains([]string{"get", "list", "watch"}, r.Verb) {
 			writes = append(writes, r.Verb+" "+r.URI)
 		}
 	}
@@ -182,6 +203,12 @@ var testScheme = func() *runtime.Scheme {
 }()
 
 const credentialIDExtra = "authentication.kubernetes.io/credential-id"
+
+// certificateID returns the ID of a configuration's client certificate in the audit log.
+func certificateID(config *rest.Config) string {
+	certificate, _ := pem.Decode(config.CertData)
+	return fmt.Sprintf("X509SHA256=%x", sha256.Sum256(certificate.Bytes))
+}
 
 // credentialIDs returns the credentials that a user presented, in order.
 func (s *apiServer) credentialIDs(user string) (ids []string) {

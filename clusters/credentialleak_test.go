@@ -28,7 +28,7 @@ var (
 	publishedObjects = &output{}         // its events, and each version of its MemberClusters
 	knownCredentials = &forbiddenTexts{} // the credentials that the operator was given
 	memberAddresses  = &forbiddenTexts{} // the addresses of the members
-	serverAddresses  = &forbiddenTexts{} // addresses of API servers, for the metrics of the tests' clients
+	serverAddresses  = &forbiddenTexts{} // the addresses of the API servers, which the metrics of the tests' clients have
 )
 
 // forbiddenTexts holds texts that must not be emitted. It is safe for concurrent use.

@@ -24,7 +24,7 @@ func (env *testEnv) withOwnMemberServer(t *testing.T) *testEnv {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = server.environment.Stop() })
+	t.Cleanup(func() { _ = server.stop() })
 	other := &testEnv{dir: env.dir, hub: env.hub, member: server, operator: env.operator}
 	if err := other.createMemberRole(); err != nil {
 		t.Fatal(err)

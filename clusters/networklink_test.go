@@ -45,38 +45,42 @@ type networkLink struct {
 // newNetworkLink returns a networkLink that passes connections to a server. It ends with the test.
 func newNetworkLink(t testing.TB, server string) *networkLink {
 	t.Helper()
-	l := &networkLink{address: reserveAddress(t), server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
+	address, release, err := reserveAddress(serverAddresses)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(release)
+	l := &networkLink{address: address, server: server, changed: make(chan struct{}), open: map[net.Conn]struct{}{}}
 	memberAddresses.add(l.address)
 	l.setMode(t, modePass)
 	t.Cleanup(func() { l.setMode(t, modeRefuse) })
 	return l
 }
 
-// reserveAddress returns an address at which no other process can listen during the test, because a
-// socket is bound to it. It never returns the address of an API server that was stopped.
-func reserveAddress(t testing.TB) string {
-	t.Helper()
+// reserveAddress returns an address at which no other process can listen until it is released,
+// because a socket is bound to it. It is none of the addresses that are taken, even if nothing
+// listens there anymore: an address is either always a member's or always an API server's.
+func reserveAddress(taken *forbiddenTexts) (address string, release func(), err error) {
 	socket, err := newSocket()
 	if err != nil {
-		t.Fatal(err)
+		return "", nil, err
 	}
-	t.Cleanup(func() { _ = syscall.Close(socket) })
+	release = func() { _ = syscall.Close(socket) }
 	err = errors.Join(
 		syscall.SetsockoptInt(socket, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1),
 		syscall.Bind(socket, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
 	)
-	if err != nil {
-		t.Fatal(err)
+	name, nameErr := syscall.Getsockname(socket)
+	if err := errors.Join(err, nameErr); err != nil {
+		release()
+		return "", nil, err
 	}
-	name, err := syscall.Getsockname(socket)
-	if err != nil {
-		t.Fatal(err)
+	address = net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+	if len(taken.foundIn(address)) > 0 {
+		defer release() // after another one is reserved
+		return reserveAddress(taken)
 	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
-	if len(serverAddresses.foundIn(address)) > 0 {
-		return reserveAddress(t)
-	}
-	return address
+	return address, release, nil
 }
 
 // setMode changes the mode, for open connections too.

@@ -36,8 +36,11 @@ const fleetLabel = "test-fleet"
 // operator runs the part of the real operator that this package implements.
 type operator struct {
 	namespace, user string
-	provider        *clusters.Provider
-	recorder        *recorder
+	// credentialID is the ID in the hub's audit log of its client certificate, which no other
+	// operator has.
+	credentialID string
+	provider     *clusters.Provider
+	recorder     *recorder
 	// resign stops only the manager, as a loss of the leadership does; exit ends the process.
 	resign, exit context.CancelFunc
 	ended        chan struct{}
@@ -102,7 +105,7 @@ func startOperatorOn(hub *rest.Config, namespace string, changes ...func(*setup)
 	for _, change := range changes {
 		change(&with)
 	}
-	o := &operator{namespace: namespace, user: operatorUser(namespace), recorder: &recorder{}, ended: make(chan struct{})}
+	o := &operator{namespace: namespace, user: operatorUser(namespace), credentialID: certificateID(hub), recorder: &recorder{}, ended: make(chan struct{})}
 	lifetime, exit := context.WithCancel(ctx)
 	running, resign := context.WithCancel(lifetime)
 	o.resign, o.exit = resign, exit

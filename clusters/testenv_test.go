@@ -147,7 +147,7 @@ func (env *testEnv) stop() {
 	}
 	for _, server := range []*apiServer{env.hub, env.member} {
 		if server != nil {
-			_ = server.environment.Stop()
+			_ = server.stop()
 		}
 	}
 	_ = os.RemoveAll(env.dir)
