@@ -82,6 +82,7 @@ func (in Input) planRevisions(plans []entryPlan) *revisions {
 	}
 	r.closeStages()
 	r.assignNew()
+	r.closeStages() // new clusters may need nothing more now
 	return r
 }
 

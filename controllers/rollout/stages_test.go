@@ -1239,6 +1239,22 @@ func TestRollout_of_a_missing_revision_decides_the_same_twice(t *testing.T) {
 	}
 }
 
+// In a completed rollout that is paused, a new cluster gets the stable revision. Its stage, which was
+// Skipped, needs nothing more then.
+func TestRollout_that_is_paused_decides_the_same_twice_about_a_new_cluster(t *testing.T) {
+	s := newFirstRollout(t)
+	for _, name := range []string{"world-1", "world-2", "world-3"} {
+		delete(s.members, name)
+	}
+	s.settles("Completed 1, stable 1: canary Completed 2/2, world Skipped 0/0")
+	s.annotate(v1alpha1.AnnotationPause, "1")
+	s.join("world-1", "world")
+	for range 2 {
+		s.plan()
+		s.is("Completed 1, stable 1: canary Completed 2/2, world Completed 1/1").revisionsAre("111")
+	}
+}
+
 func TestRollout_with_configuration(t *testing.T) {
 	waiting := func(t *testing.T) *scenario {
 		s := newFirstRollout(t)
