@@ -57,6 +57,7 @@ func (in Input) planEntry(name string, mostLeaving func() int32, highestPlacemen
 		e.entry.Placement = in.placementNumber(&e, decision, highestPlacement)
 		e.entry.Transition = in.departure(&e, decision)
 		e.entry.Surging = e.entry.Surging || !e.isLeaving && e.isFirstAssignment()
+		e.forgetRevision()
 		if in.PlanError == nil && decision.Chosen() && !in.IsSuspended() {
 			in.assign(&e, decision, mostLeaving)
 		}

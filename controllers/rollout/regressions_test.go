@@ -31,6 +31,10 @@ func TestPlan_of_former_defects(t *testing.T) {
 			in:   NewInput(NotChosen("east"), WithEntries(Entry("east", v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRefused, "forbidden")))),
 			want: onlyEast(v1alpha1.ClusterRemoving, WithReason(v1alpha1.ReasonRefused, "forbidden")),
 		},
+		"suspended, a Removing cluster that is chosen again has no revision": {
+			in:   NewInput(Chosen("east"), Suspended, WithEntries(Entry("east", v1alpha1.ClusterRemoving, DesiredRevision(1)))),
+			want: onlyEast(v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), DesiredRevision(0), Surging, Since(Now), func(e *v1alpha1.ClusterStatus) { e.Placement = 1 }),
+		},
 		"Unknown, then Detached: keeps the last known state": {
 			in:   NewInput(WithEntries(Entry("east", v1alpha1.ClusterUnknown, WithReason(v1alpha1.ReasonClusterUnreachable, MessageNotReady)))),
 			want: onlyEast(v1alpha1.ClusterDetached, WithReason(v1alpha1.ReasonClusterDetached, MessageSecretGone), Since(Now)),

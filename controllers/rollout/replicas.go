@@ -35,19 +35,23 @@ func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving fu
 
 // startRevision sets the revision from which the rollout of an entry starts. An older version of
 // Fleetwright, which has no configuration, wrote entries without a revision: what they have applied is
-// the first revision. Entries that wait for their configuration have none either, and run nothing. On
-// a cluster from which the AppService was being removed, nothing is known to run.
+// the first revision. Entries that wait for their configuration have none either, and run nothing. So do
+// those of clusters from which the AppService was being removed.
 func (in Input) startRevision(e *entryPlan) {
-	if e.previous == nil {
-		return
-	}
-	if e.previous.Phase == v1alpha1.ClusterRemoving {
-		e.entry.Revision, e.entry.UnavailableSince, e.entry.Impaired, e.entry.Returned, e.entry.Stage = 0, nil, false, false, ""
+	if e.previous == nil || e.previous.Phase == v1alpha1.ClusterRemoving {
 		return
 	}
 	isFirst := in.App.Status.Rollout.Revision == 0 && len(in.App.Status.Configuration) == 0 && e.previous.Revision == 0 && e.previous.Generation == in.App.Generation
 	if isFirst && IsPlanned(*e.previous) {
 		e.entry.Revision = in.Revision
+	}
+}
+
+// forgetRevision removes the revision of an entry whose cluster is chosen again while the AppService is
+// being removed from it, also while the AppService is suspended: nothing is known to run there.
+func (e *entryPlan) forgetRevision() {
+	if e.previous != nil && e.previous.Phase == v1alpha1.ClusterRemoving {
+		e.entry.Revision, e.entry.UnavailableSince, e.entry.Impaired, e.entry.Returned, e.entry.Stage = 0, nil, false, false, ""
 	}
 }
 
