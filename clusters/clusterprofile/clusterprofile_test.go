@@ -30,6 +30,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 const (
@@ -53,21 +54,8 @@ func TestMain(m *testing.M) {
 	utilruntime.Must(clientgoscheme.AddToScheme(scheme))
 	utilruntime.Must(v1alpha1.AddToScheme(scheme))
 	utilruntime.Must(clusterinventory.AddToScheme(scheme))
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Println("FAIL: KUBEBUILDER_ASSETS must name the directory of kube-apiserver and etcd")
-		os.Exit(1)
-	}
-	hub := &envtest.Environment{CRDDirectoryPaths: []string{filepath.Join("..", "..", "config", "crd", "bases")}, ErrorIfCRDPathMissing: true}
-	var err error
-	if config, err = hub.Start(); err != nil {
-		fmt.Println("FAIL: start the hub:", err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	if err := hub.Stop(); err != nil {
-		fmt.Println("stop the hub:", err)
-	}
-	os.Exit(code)
+	hub := servertest.New("../../config/crd/bases")
+	os.Exit(servertest.Run(m.Run, func() error { config = hub.Config; return nil }, hub))
 }
 
 func newManager(t *testing.T) manager.Manager {
