@@ -123,7 +123,7 @@ func (l *stagedLoop) act(t *rapid.T) {
 		name = rapid.SampledFrom(l.names()).Draw(t, "member")
 	}
 	m := l.members[name]
-	kind := rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12), "edit", "edit", "edit", "content", "content", "source", "snapshot", "listing", "strategy", "fail", "fail", "outage", "outage", "heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "suspend", "replicas", "clock", "torn")).Draw(t, "action")
+	kind := rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12), "edit", "edit", "edit", "content", "content", "source", "snapshot", "listing", "strategy", "fail", "fail", "outage", "outage", "heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "placement", "placement", "suspend", "replicas", "clock", "torn")).Draw(t, "action")
 	switch kind {
 	case "work":
 		l.work(t)
@@ -156,6 +156,14 @@ func (l *stagedLoop) act(t *rapid.T) {
 		}
 	case "join":
 		l.joinAny(t)
+	case "placement": // stages may lose all of their clusters, and get them back
+		names := rapid.SliceOfDistinct(rapid.SampledFrom(append(l.names(), "nowhere")), rapid.ID[string]).Draw(t, "placement")
+		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Placement = nil })
+		if len(names) > 0 {
+			l.edit(func(spec *v1alpha1.AppServiceSpec) {
+				spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: names}}
+			})
+		}
 	case "suspend":
 		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Suspend = !spec.Suspend })
 	case "replicas":
@@ -539,7 +547,7 @@ func (l *stagedLoop) heal() {
 	l.waits, l.isUnlisted = false, false
 	clear(l.lost)
 	l.edit(func(spec *v1alpha1.AppServiceSpec) {
-		spec.Suspend = false
+		spec.Suspend, spec.Placement = false, nil
 		if spec.Rollout != nil {
 			spec.Rollout = spec.Rollout.DeepCopy()
 			spec.Rollout.Paused = false
