@@ -633,17 +633,17 @@ func TestStages_pass_a_dead_cluster(t *testing.T) {
 			return
 		}
 		dead := rapid.SampledFrom(l.names()).Draw(t, "dead")
-		peers := 0
-		for _, s := range ruleStages(l.input()) {
-			if slices.Contains(s.clusters, dead) {
-				peers = len(s.clusters) - 1
-			}
-		}
 		l.setReady(dead, false)
 		l.deliverAll()
 		l.plan()
 		l.editImage("ok-1")
 		l.approve()
+		peers := 0 // a stage with a limit may have left the dead cluster to a later one, where it is alone
+		for _, s := range ruleStages(l.input()) {
+			if slices.Contains(s.clusters, dead) {
+				peers = len(s.clusters) - 1
+			}
+		}
 		l.run(nil)
 		if state := l.app.Status.Rollout; peers > 0 && state.Phase != v1alpha1.RolloutCompleted {
 			t.Fatalf("%s holds up the rollout:\n%s", dead, toText(l.app.Status))
