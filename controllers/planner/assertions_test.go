@@ -21,7 +21,7 @@ import (
 )
 
 // Transitions are tested in package rollout.
-var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitionTime", "Transition")
+var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitionTime", "Transition", "Placement")
 
 // waitForEntries waits until the AppService has exactly these entries, and reads it.
 func (s *fixture) waitForEntries(entries ...v1alpha1.ClusterStatus) {

@@ -124,13 +124,17 @@ func (r *Reconciler) finishConfiguration(ctx context.Context, in rollout.Input) 
 // snapshots that nothing names.
 const afterDeletion = time.Second
 
-// recheckAfter returns when to plan again although no input changes: the earlier time of both
-// decisions, or 0.
+// recheckAfter returns when to plan again although no input changes: the earliest time of both
+// decisions and of the next try to store a revision, or 0.
 func recheckAfter(in rollout.Input, decision rollout.Decision) time.Duration {
-	if in.Configuration == nil {
-		return decision.RecheckAfter
+	after := decision.RecheckAfter
+	if in.RevisionRefused != nil {
+		after = earlier(after, refusedRetry)
 	}
-	return earlier(decision.RecheckAfter, in.Configuration.RecheckAfter)
+	if in.Configuration != nil {
+		after = earlier(after, in.Configuration.RecheckAfter)
+	}
+	return after
 }
 
 // earlier returns the shorter of two times that are not 0, which is never.

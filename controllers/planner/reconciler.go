@@ -113,7 +113,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 	}
 	started := time.Now()
 	r.telemetry.recordGeneration(app, started)
-	if wait := r.throttle.untilPlan(app.UID, started); wait > 0 && !isEdited(app) {
+	if wait := r.throttle.untilPlan(app.UID, started); wait > 0 && !r.isUnplanned(app, started) {
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	if wait := r.throttle.untilRetry(app, started); wait > 0 {
@@ -165,7 +165,7 @@ func (r *Reconciler) decide(ctx context.Context, have stored, in rollout.Input, 
 	}
 	unwritten := have.unwritten(&next)
 	isChanged := len(unwritten) > 0 || !equality.Semantic.DeepEqual(app.Status, next)
-	if wait := r.throttle.untilWrite(app.UID, time.Now(), gapOf(app, decision)); isChanged && wait > 0 && !isEdited(app) {
+	if wait := r.throttle.untilWrite(app.UID, time.Now(), gapOf(app, decision)); isChanged && wait > 0 && !r.isUnplanned(app, started) {
 		return reconcile.Result{RequeueAfter: wait}, nil // the tombstones stay until the entries can be written
 	}
 	if err := r.removeTombstones(ctx, &in, in.TombstonesToRemove(next.Clusters)); err != nil {
@@ -319,6 +319,12 @@ func (r *Reconciler) reportRefusal(ctx context.Context, app *v1alpha1.AppService
 
 // isEdited reports whether the AppService was edited or deleted since its status was written.
 func isEdited(app *v1alpha1.AppService) bool { return app.Status.ObservedGeneration != app.Generation }
+
+// isUnplanned reports whether an AppService was edited since it was planned. An edit whose revision the hub
+// refuses was planned, but for its template.
+func (r *Reconciler) isUnplanned(app *v1alpha1.AppService, now time.Time) bool {
+	return isEdited(app) && r.throttle.refusedRevision(app, now) == nil
+}
 
 // release removes the finalizer of an AppService that no cluster runs any more.
 func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha1.AppServiceStatus) error {

@@ -283,8 +283,12 @@ type staleClient struct {
 	then   func() // called when the MemberClusters are read
 }
 
-func (b staleClient) Get(_ context.Context, _ client.ObjectKey, into client.Object, _ ...client.GetOption) error {
-	b.cached.DeepCopyInto(into.(*v1alpha1.AppService))
+func (b staleClient) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
+	app, isAppService := into.(*v1alpha1.AppService)
+	if !isAppService {
+		return b.Client.Get(ctx, key, into, options...)
+	}
+	b.cached.DeepCopyInto(app)
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,6 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/status"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
@@ -53,6 +55,9 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	if !isNeeded {
 		return r.checkStable(ctx, in)
 	}
+	if refusal := r.throttle.refusedRevision(app, in.Now.Time); refusal != nil {
+		return r.planWithout(ctx, in, refusal)
+	}
 	if listed == nil {
 		history, err := r.listRevisions(ctx, app)
 		if err != nil {
@@ -68,7 +73,10 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 			return errors.Join(err, r.checkStable(ctx, in))
 		}
 		stored, err := r.storeRevision(ctx, app, snapshots, policy, next.Number)
-		if err != nil {
+		if in.Revision != 0 && status.IsRefusal(err) {
+			r.throttle.recordRefusedRevision(app, time.Now(), err)
+			return r.planWithout(ctx, in, err)
+		} else if err != nil {
 			r.histories.forget(client.ObjectKeyFromObject(app))
 			return r.reportRevisionsRefused(ctx, app, err)
 		}
@@ -100,6 +108,12 @@ func setRevision(in *rollout.Input, history revision.History, next revision.Next
 	case next.IsUndo:
 		in.Origin = rollout.RevisionUndone
 	}
+}
+
+// planWithout lets the rollout of the revision of the status go on, because the hub refuses the next one.
+func (r *Reconciler) planWithout(ctx context.Context, in *rollout.Input, refusal error) error {
+	in.RevisionRefused, in.IsSpecPending = refusal, true
+	return r.checkStable(ctx, in)
 }
 
 // listRevisions reads the revisions of an AppService from the API server.

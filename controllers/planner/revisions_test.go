@@ -157,25 +157,30 @@ func TestRevisions_that_were_deleted_are_not_missed(t *testing.T) {
 	s.checkRevisions(map[string]string{"web-2": "web:1"})
 }
 
-// A quota that refuses a revision stops the edit, and says so.
-func TestRefused_revision_is_reported_and_nothing_else_is_planned(t *testing.T) {
-	s := newRunning(t, "east")
+// refuseRevisions makes a quota refuse every other ControllerRevision.
+func (s *fixture) refuseRevisions() *corev1.ResourceQuota {
+	s.Helper()
 	quota := &corev1.ResourceQuota{
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "none"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/controllerrevisions.apps": resource.MustParse("1")}},
 	}
-	s.must(hub.Create(t.Context(), quota))
+	s.must(hub.Create(s.Context(), quota))
 	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard}
-	s.must(hub.Status().Update(t.Context(), quota)) // there is no quota controller
+	s.must(hub.Status().Update(s.Context(), quota)) // there is no quota controller
 	trial := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "trial"}, Data: nothing}
-	eventually(t, func() error { // until the API server knows the quota
-		if err := hub.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+	eventually(s.T, func() error { // until the API server knows the quota
+		if err := hub.Create(s.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the quota does not apply yet: %v", err) //nolint:errorlint // There may be no error.
 		}
 		return nil
 	})
-	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
-	eventually(t, func() error {
+	return quota
+}
+
+// waitForRefusedRevision waits until the conditions say that a quota refuses the revision of the spec.
+func (s *fixture) waitForRefusedRevision() {
+	s.Helper()
+	eventually(s.T, func() error {
 		s.readApp()
 		for _, conditionType := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionStalled} {
 			condition := meta.FindStatusCondition(s.app.Status.Conditions, conditionType)
@@ -185,12 +190,48 @@ func TestRefused_revision_is_reported_and_nothing_else_is_planned(t *testing.T) 
 		}
 		return nil
 	})
-	if entry := s.app.Status.Cluster("east"); entry.Revision != 1 || entry.Generation != 1 {
-		t.Errorf("the edit is planned on east: %+v", entry)
+}
+
+// A quota that refuses a revision stops the new template, and says so. What needs no revision goes on.
+func TestRefused_revision_is_reported_and_its_template_is_not_planned(t *testing.T) {
+	s := newRunning(t, "east")
+	quota := s.refuseRevisions()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Replicas = "web:2", new(int32(5)) })
+	s.waitForRefusedRevision()
+	if entry := s.app.Status.Cluster("east"); entry.Revision != 1 || entry.Replicas != 5 {
+		t.Errorf("the entry of east is %+v", entry)
+	}
+	if s.app.Status.ObservedGeneration != 1 || s.app.Status.Summary.UpToDate != "0/1" {
+		t.Errorf("the status is that of the edit: %+v", s.app.Status)
+	}
+	before := s.app.ResourceVersion
+	s.reconcileOnce()
+	if s.readApp(); s.app.ResourceVersion != before {
+		t.Error("a plan that changes nothing writes the status")
 	}
 	s.must(hub.Delete(t.Context(), quota))
 	s.restart() // which tries again at once
 	s.waitForRevision(2)
+}
+
+// While a quota refuses the next revision, the rollout of the one before is watched.
+func TestRefused_revision_does_not_end_the_watch_on_the_rollout(t *testing.T) {
+	members := []string{"east", "west"}
+	s := newSoaking(t, members...)
+	quota := s.refuseRevisions()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
+	s.waitForRefusedRevision()
+	if condition := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionRolledOut); condition == nil || condition.Status != metav1.ConditionFalse {
+		t.Errorf("RolledOut is %+v", condition)
+	}
+	s.edit(annotate(v1alpha1.AnnotationAbort, "2"))
+	s.waitForReason(v1alpha1.ReasonRollingBack)
+	s.waitForRevisions(map[string]int64{"east": 1, "west": 1})
+	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
+	s.must(hub.Delete(t.Context(), quota))
+	s.restart() // which tries again at once
+	s.waitForStoredRevisions(3)
+	s.waitForPlan()
 }
 
 // Somebody has updated the operator without its permissions.

@@ -42,6 +42,8 @@ type appThrottle struct {
 	// retryTime is the earliest time of another plan of a generation whose objects the hub refused.
 	retryTime         time.Time
 	refusedGeneration int64
+	// refusal is why the hub refused the next revision, before retryTime of refusedGeneration.
+	refusal error
 }
 
 func newThrottle() throttle { return throttle{apps: map[types.UID]*appThrottle{}} }
@@ -85,7 +87,26 @@ func (t *throttle) recordRefusal(app *v1alpha1.AppService, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.of(app.UID)
-	known.retryTime, known.refusedGeneration = now.Add(refusedRetry), app.Generation
+	known.retryTime, known.refusedGeneration, known.refusal = now.Add(refusedRetry), app.Generation, nil
+}
+
+// recordRefusedRevision records why the hub refused the next revision of an AppService.
+func (t *throttle) recordRefusedRevision(app *v1alpha1.AppService, now time.Time, refusal error) {
+	t.recordRefusal(app, now)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of(app.UID).refusal = refusal
+}
+
+// refusedRevision returns why the hub refused the next revision of an AppService, and nil if the revision
+// may be tried again, or if the AppService was edited since.
+func (t *throttle) refusedRevision(app *v1alpha1.AppService, now time.Time) error {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if known := t.of(app.UID); known.refusedGeneration == app.Generation && now.Before(known.retryTime) {
+		return known.refusal
+	}
+	return nil
 }
 
 // untilRetry returns the time until another plan of an AppService whose objects the hub refused is
@@ -94,7 +115,7 @@ func (t *throttle) untilRetry(app *v1alpha1.AppService, now time.Time) time.Dura
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known := t.of(app.UID)
-	if known.refusedGeneration != app.Generation {
+	if known.refusedGeneration != app.Generation || known.refusal != nil { // the revision before is planned
 		return 0
 	}
 	return max(0, known.retryTime.Sub(now))

@@ -41,6 +41,9 @@ type Input struct {
 	// Configuration is what was decided about spec.configuration. It is nil for an AppService without
 	// configuration, and while the AppService is being deleted.
 	Configuration *configuration.Decision
+	// RevisionRefused is why the hub refuses to store the revision of the spec, or nil. Revision is the one
+	// before that edit then, whose rollout goes on.
+	RevisionRefused error
 	// IsSpecPending is set if the spec has no revision yet, because it waits for its configuration or
 	// is refused. Revision is the one before that edit then, or 0.
 	IsSpecPending bool

@@ -32,9 +32,13 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 		limitTexts(pointersTo(next), objectBudget)
 	}
 	summary := in.summarize(next)
+	generation, conditions := in.App.Generation, in.conditions(next, summary)
+	if in.RevisionRefused != nil { // the plan is not that of the spec, until the hub stores its revision
+		generation, conditions = in.App.Status.ObservedGeneration, in.withRefusedRevision(conditions)
+	}
 	return v1alpha1.AppServiceStatus{
-		ObservedGeneration:  in.App.Generation,
-		Conditions:          in.keepTimes(in.conditions(next, summary)),
+		ObservedGeneration:  generation,
+		Conditions:          in.keepTimes(conditions),
 		Replicas:            in.scaleReplicas(next),
 		Selector:            labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:             summary,
