@@ -329,10 +329,16 @@ type ClusterStatus struct {
 	// It has no effect for another process.
 	// +optional
 	Recreate string `json:"recreate,omitempty"`
-	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
+	// UnavailableSince is when the cluster got the revision, or lost ready pods in a rollout.
+	// It is later by the time in which the cluster could not be observed.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	// +optional
 	UnavailableSince *metav1.Time `json:"unavailableSince,omitempty"`
+	// AvailableReplicas is the number of ready pods with which the cluster was last Ready.
+	// It is present if pods were available with the revision since the cluster got it in a rollout.
+	// Then it is at least 1, and the cluster is unavailable only while it has fewer ready pods.
+	// +optional
+	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
 	// Impaired is true if the cluster was not Ready before it got the revision.
 	// It is also true if it stopped being Ready with the stable revision.
 	// It is then no evidence against a revision.

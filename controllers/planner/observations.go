@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -21,6 +22,8 @@ import (
 type Observations struct {
 	mu    sync.Mutex
 	byApp map[types.NamespacedName]map[string]observation.Observation
+	// since is since when byApp has had an observation of the same object, without a break.
+	since map[types.NamespacedName]map[string]metav1.Time
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
 	// delay is the time in which the observations of one AppService are gathered.
 	delay time.Duration
@@ -32,7 +35,11 @@ const gatherTime = 50 * time.Millisecond
 
 // NewObservations returns an empty Observations.
 func NewObservations() *Observations {
-	return &Observations{byApp: map[types.NamespacedName]map[string]observation.Observation{}, delay: gatherTime}
+	return &Observations{
+		byApp: map[types.NamespacedName]map[string]observation.Observation{},
+		since: map[types.NamespacedName]map[string]metav1.Time{},
+		delay: gatherTime,
+	}
 }
 
 // Report replaces the observation of an AppService on a cluster.
@@ -42,10 +49,14 @@ func (o *Observations) Report(app types.NamespacedName, cluster string, seen obs
 	clusters := o.byApp[app]
 	if clusters == nil {
 		clusters = map[string]observation.Observation{}
-		o.byApp[app] = clusters
+		o.byApp[app], o.since[app] = clusters, map[string]metav1.Time{}
 	}
-	if previous, found := clusters[cluster]; found && previous.Same(seen) {
+	previous, found := clusters[cluster]
+	if found && previous.Same(seen) {
 		return
+	}
+	if !found || previous.UID != seen.UID {
+		o.since[app][cluster] = metav1.Now()
 	}
 	clusters[cluster] = seen
 	o.enqueue(app)
@@ -58,9 +69,17 @@ func (o *Observations) ForgetCluster(cluster string) {
 	for app, clusters := range o.byApp {
 		if _, found := clusters[cluster]; found {
 			delete(clusters, cluster)
+			delete(o.since[app], cluster)
 			o.enqueue(app)
 		}
 	}
+}
+
+// sinceOf returns since when there has been an observation of an AppService, by cluster.
+func (o *Observations) sinceOf(app types.NamespacedName) map[string]metav1.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.since[app])
 }
 
 // of returns the observations of an AppService by cluster.
@@ -96,6 +115,7 @@ func (o *Observations) dropUnanswered(app *v1alpha1.AppService, seen map[string]
 		delete(seen, cluster)
 		if newest, found := current[cluster]; found && newest.Same(old) {
 			delete(current, cluster)
+			delete(o.since[client.ObjectKeyFromObject(app)], cluster)
 		}
 	}
 }
@@ -106,11 +126,12 @@ func (o *Observations) dropUnanswered(app *v1alpha1.AppService, seen map[string]
 func (o *Observations) drop(app types.NamespacedName, clusters []string) (restore func()) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	dropped := map[string]observation.Observation{}
+	dropped, since := map[string]observation.Observation{}, map[string]metav1.Time{}
 	for _, cluster := range clusters {
 		if seen, found := o.byApp[app][cluster]; found {
-			dropped[cluster] = seen
+			dropped[cluster], since[cluster] = seen, o.since[app][cluster]
 			delete(o.byApp[app], cluster)
+			delete(o.since[app], cluster)
 		}
 	}
 	return func() {
@@ -118,7 +139,7 @@ func (o *Observations) drop(app types.NamespacedName, clusters []string) (restor
 		defer o.mu.Unlock()
 		for cluster, seen := range dropped {
 			if _, found := o.byApp[app][cluster]; !found && o.byApp[app] != nil {
-				o.byApp[app][cluster] = seen
+				o.byApp[app][cluster], o.since[app][cluster] = seen, since[cluster]
 			}
 		}
 	}
@@ -129,6 +150,7 @@ func (o *Observations) forgetApp(app types.NamespacedName) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	delete(o.byApp, app)
+	delete(o.since, app)
 }
 
 // listen is a source of the planner's controller: it enqueues what is reported from now on.

@@ -200,12 +200,21 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 		Observations:     seen,
 		Now:              now,
 		ObservedSince:    r.observedSince(),
+		SeenSince:        r.seenSince(have.app),
 		SliceThreshold:   r.options.SliceThreshold,
 		HasMissingSlices: have.hasMissing,
 		Answers:          r.answers(have.app, seen, now),
 	}.Recover()
 	in.Plan, in.PlanError = placement.Decide(in.App, members.all)
 	return in, nil
+}
+
+// seenSince returns since when each member has been observed, which only a rollout in stages needs.
+func (r *Reconciler) seenSince(app *v1alpha1.AppService) map[string]metav1.Time {
+	if app.Spec.Rollout == nil {
+		return nil
+	}
+	return r.observations.sinceOf(client.ObjectKeyFromObject(app))
 }
 
 // answers returns when each observed member has last answered, which only a rollout in stages needs.

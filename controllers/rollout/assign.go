@@ -57,9 +57,9 @@ func (r *revisions) assign(c *stagedCluster, revision int64) {
 		return
 	}
 	wasStable := e.Revision != 0 && e.Revision == r.status.StableRevision
-	e.Impaired = e.Phase != v1alpha1.ClusterReady && (e.Impaired || wasStable)
+	e.Impaired = !c.isServing() && (e.Impaired || wasStable)
 	e.Returned = e.Revision != 0 && revision == r.status.StableRevision && !r.isKnownUnready(c)
-	e.UnavailableSince = &r.in.Now
+	e.UnavailableSince, e.AvailableReplicas = &r.in.Now, 0
 	e.Stage = ""
 	if c.stage.Limit != nil && revision == r.status.Revision {
 		e.Stage = c.stage.Name

@@ -16,7 +16,7 @@ func (r *revisions) assignAtOnce() {
 		r.status.FailedStage, r.status.FailedClusters, r.status.FailedReason = before.FailedStage, before.FailedClusters, before.FailedReason
 	}
 	for _, c := range r.clusters {
-		c.entry.UnavailableSince, c.entry.Impaired, c.entry.Returned, c.entry.Stage = nil, false, false, ""
+		c.entry.UnavailableSince, c.entry.AvailableReplicas, c.entry.Impaired, c.entry.Returned, c.entry.Stage = nil, 0, false, false, ""
 		revision := r.in.Revision
 		switch {
 		case hasFailed:
@@ -66,6 +66,9 @@ func (r *revisions) adoptStable() {
 		if c.previous.Phase == v1alpha1.ClusterUnknown && !isFirst {
 			continue // it may have got the revision since it was Ready
 		}
+		if c.previous.Phase == v1alpha1.ClusterReady && c.previous.ReadyReplicas == 0 {
+			continue // without pods, it is no evidence
+		}
 		size++
 		wasReady := c.previous.Phase == v1alpha1.ClusterReady || isFirst && c.previous.LastKnownPhase == v1alpha1.ClusterReady
 		wasFound := isFirst && c.previous.Generation == 0
@@ -101,14 +104,16 @@ func (r *revisions) adoptAtOnce(entries []v1alpha1.ClusterStatus) {
 	ready := 0
 	for _, entry := range entries {
 		previous := r.in.App.Status.Cluster(entry.Name)
-		isWritten = isWritten || previous == nil || previous.Phase != entry.Phase || previous.Revision != entry.Revision
+		isWritten = isWritten || previous == nil || previous.Phase != entry.Phase || previous.Revision != entry.Revision || previous.ReadyReplicas != entry.ReadyReplicas
 		if !IsPlanned(entry) || awaitsRemoval(entry) || entry.Phase == v1alpha1.ClusterUnknown {
 			continue
 		}
 		if entry.Phase != v1alpha1.ClusterReady || entry.Revision != r.status.Revision {
 			return
 		}
-		ready++
+		if entry.ReadyReplicas > 0 { // otherwise it is no evidence
+			ready++
+		}
 	}
 	if isWritten && ready > 0 {
 		r.adopt(r.status.Revision)

@@ -56,8 +56,10 @@
 // stable revision as its target: the clusters go back as in a rollback, and it is Completed. In
 // Halted, abort starts the rollback. A user who aborts always gets the rollback, if it is possible.
 //
-//   - A cluster is available when it has been Ready with its revision for minReadySeconds without a
-//     break. It is updating when it has the target and is not available. The target failed on a
+//   - A cluster is available when it has been Ready with its revision and with pods for
+//     minReadySeconds without a break, while this process observed it. Then it is unavailable only while
+//     it has lost ready pods (see hasLostPods), and availableReplicas records that it was available.
+//     It is updating when it has the target and is not available. The target failed on a
 //     cluster that has been Failed for three minutes, or that is not Ready at the progress deadline,
 //     if the member has answered since.
 //     A cluster that cannot be observed at the deadline is lost. It keeps its place among those that
@@ -99,8 +101,8 @@
 //     clusters that are updating start again.
 //   - An undo, to the previous stable template, needs no approval and does not soak. A promoted stage
 //     needs no approval, soak, slow start or quorum.
-//   - Clusters without replicas get the target and are no evidence, unless no cluster of the stage has
-//     replicas.
+//   - Clusters without pods get the target last, and are no evidence. If no cluster of the stage runs
+//     pods, one gets the target, and the stage waits.
 //
 // Without spec.rollout, all clusters get the target at once, unless it is the failed revision. The
 // target becomes stable when all clusters that can be observed are Ready with it, in the write that

@@ -19,11 +19,13 @@ type clusterState int
 const (
 	// The cluster has the target.
 	isAvailable clusterState = iota // Ready for long enough
-	isUpdating                      // not yet
+	isUpdating                      // not yet, or it has lost ready pods for longer than failedGrace
+	isDegraded                      // it was available, and has lost ready pods
 	isFailed                        // the revision failed there, or pod security refuses it there
 	isTrying                        // impaired, before the deadline
 	isLost                          // cannot be observed since it got the target, past the deadline
-	isUndecided                     // no evidence: impaired and past the deadline, or without replicas
+	isIdle                          // Ready, and has run no pods with the target
+	isUndecided                     // no evidence: impaired and past the deadline, or not Ready after the rollout
 
 	// The cluster has another revision, or none.
 	isCandidate   // may get the target
@@ -42,7 +44,7 @@ func (r *revisions) stateOf(c *stagedCluster) clusterState {
 		return r.stateWithoutTarget(c)
 	}
 	state := r.stateWithTarget(c)
-	if (state == isAvailable || state == isFailed) && c.stage.hasEvidence && c.isEmpty() {
+	if state == isFailed && c.isEmpty() && c.stage.hasPods {
 		return isUndecided
 	}
 	return state
@@ -51,9 +53,14 @@ func (r *revisions) stateOf(c *stagedCluster) clusterState {
 func (r *revisions) stateWithTarget(c *stagedCluster) clusterState {
 	e := &c.entry
 	switch {
-	case e.Phase == v1alpha1.ClusterReady && e.UnavailableSince == nil:
-		if !c.isConfirmed {
+	case e.Phase == v1alpha1.ClusterUnknown && e.AvailableReplicas > 0:
+		return isLost
+	case c.isServing() && e.UnavailableSince == nil:
+		switch {
+		case !c.isConfirmed:
 			return isUnconfirmed
+		case e.AvailableReplicas == 0 && e.ReadyReplicas == 0:
+			return isIdle
 		}
 		return isAvailable
 	case e.UnavailableSince == nil && r.isUnanswered(c):
@@ -68,8 +75,26 @@ func (r *revisions) stateWithTarget(c *stagedCluster) clusterState {
 		return isTrying
 	case r.hasFailed(c):
 		return isFailed
+	case e.AvailableReplicas > 0 && (e.Phase == v1alpha1.ClusterReady || r.in.elapsed(*e.UnavailableSince) < failedGrace):
+		return isDegraded
 	}
 	return isUpdating
+}
+
+// isServing reports whether a cluster is Ready, or was available with its revision, has lost no pods
+// since, and has answered the latest edit. It may not be Ready then because an autoscaler adds pods.
+func (c *stagedCluster) isServing() bool {
+	e := &c.entry
+	if e.Phase == v1alpha1.ClusterReady {
+		return true
+	}
+	return e.Phase != v1alpha1.ClusterUnknown && e.ObservedGeneration >= e.Generation && e.AvailableReplicas > 0 && !hasLostPods(*e)
+}
+
+// hasLostPods reports whether a cluster has fewer ready pods than when it was last Ready, and fewer
+// than are desired. What an autoscaler desires is known by the number of pods.
+func hasLostPods(entry v1alpha1.ClusterStatus) bool {
+	return entry.ReadyReplicas < min(entry.AvailableReplicas, max(desiredReplicas(entry), entry.CurrentReplicas()))
 }
 
 func (r *revisions) stateWithoutTarget(c *stagedCluster) clusterState {
@@ -81,9 +106,9 @@ func (r *revisions) stateWithoutTarget(c *stagedCluster) clusterState {
 		return isFailed
 	case e.Revision == 0:
 		return isCandidate
-	case e.Phase == v1alpha1.ClusterReady && !c.isConfirmed:
+	case c.isServing() && !c.isConfirmed:
 		return isUnconfirmed
-	case e.Phase == v1alpha1.ClusterReady:
+	case c.isServing():
 		return isCandidate
 	case e.Revision != r.status.StableRevision && !e.Impaired: // superseded: an edit may fix what is wrong there
 		return isCandidate
@@ -170,31 +195,79 @@ func latest(times ...metav1.Time) metav1.Time {
 	return slices.MaxFunc(times, func(a, b metav1.Time) int { return a.Compare(b.Time) })
 }
 
-// track updates since when the clusters are unavailable.
+// track updates since when the clusters are unavailable, and with how many pods they were available.
 func (r *revisions) track() {
 	isActive := r.status.Phase == v1alpha1.RolloutProgressing || r.status.Phase == v1alpha1.RolloutRollingBack || r.abortsHalted()
 	for _, c := range r.clusters {
 		e := &c.entry
-		isReady := e.Phase == v1alpha1.ClusterReady
-		restarts := r.resumes || c.hasReturned() || e.UnavailableSince != nil && r.in.Now.Before(e.UnavailableSince)
-		if e.UnavailableSince != nil && restarts {
-			e.UnavailableSince = &r.in.Now
+		if e.UnavailableSince != nil {
+			e.UnavailableSince = r.nextClock(c)
 		}
 		switch {
-		case isReady && c.isConfirmed && r.in.elapsed(c.phaseSince(r.in.Now)) >= c.stage.minReady():
-			e.UnavailableSince, e.Impaired, e.Returned = nil, false, false
-		case !isReady && !r.isUnanswered(c) && e.UnavailableSince == nil && isActive && e.Revision != 0:
+		case e.UnavailableSince == nil && isActive && e.Revision != 0 && r.becomesUnavailable(c):
 			e.UnavailableSince = &r.in.Now
-			e.Impaired = e.Revision == r.status.StableRevision // no rollout is the cause
+			e.Impaired = e.Phase != v1alpha1.ClusterReady && e.Revision == r.status.StableRevision // no rollout is the cause
+		case e.Phase == v1alpha1.ClusterReady && c.isConfirmed && (e.UnavailableSince == nil || r.in.elapsed(r.readySince(c, c.phaseSince(r.in.Now))) >= c.stage.minReady()):
+			e.UnavailableSince, e.Impaired, e.Returned = nil, false, false
+			c.recordAvailable()
+		case e.Phase != v1alpha1.ClusterReady && c.isConfirmed && c.isServing(): // the pods that it had lost are back
+			e.UnavailableSince, e.Impaired = nil, false
 		}
 	}
 }
 
-// hasReturned reports whether a cluster could not be observed, or was outside the plan, until this
-// decision.
-func (c *stagedCluster) hasReturned() bool {
-	return c.previous != nil && c.entry.Phase != v1alpha1.ClusterUnknown &&
-		(c.previous.Phase == v1alpha1.ClusterUnknown || !IsPlanned(*c.previous) || awaitsRemoval(*c.previous))
+// nextClock returns from when the progress deadline of an unavailable cluster counts. It stops while
+// the cluster cannot be observed, and goes on when that is over. It starts again after a pause, and
+// after the cluster was outside the plan.
+func (r *revisions) nextClock(c *stagedCluster) *metav1.Time {
+	since, previous := c.entry.UnavailableSince, c.previous
+	isUnknown := c.entry.Phase == v1alpha1.ClusterUnknown
+	switch {
+	case r.resumes, r.in.Now.Before(since):
+		return &r.in.Now
+	case previous == nil, isUnknown:
+		return since
+	case !IsPlanned(*previous), awaitsRemoval(*previous):
+		return &r.in.Now
+	case previous.Phase == v1alpha1.ClusterUnknown:
+		outage := r.in.elapsed(latest(*since, previous.LastTransitionTime))
+		return new(metav1.NewTime(since.Add(outage)))
+	}
+	return since
+}
+
+// becomesUnavailable reports whether a cluster stops being available. If pods were available with its
+// revision, that is so only if ready pods are lost, and not if pods are added or the cluster cannot be
+// observed. An entry that was restored, or whose first pods are Ready, has to become available first.
+func (r *revisions) becomesUnavailable(c *stagedCluster) bool {
+	e := &c.entry
+	switch isReady := e.Phase == v1alpha1.ClusterReady; {
+	case c.previous != nil && c.previous.LastTransitionTime.IsZero():
+		return true
+	case isReady:
+		return e.AvailableReplicas == 0 && e.ReadyReplicas > 0 && c.previous != nil && c.previous.ReadyReplicas == 0
+	case r.isUnanswered(c):
+		return false
+	case e.AvailableReplicas > 0:
+		return e.Phase != v1alpha1.ClusterUnknown && hasLostPods(*e)
+	}
+	return true
+}
+
+// readySince returns from when minReadySeconds count, for an entry that is Ready since phaseSince. The
+// time in which this process did not observe the cluster does not count.
+func (r *revisions) readySince(c *stagedCluster, phaseSince metav1.Time) metav1.Time {
+	return latest(phaseSince, c.unavailableSince(), r.in.ObservedSince, r.in.SeenSince[c.entry.Name])
+}
+
+// recordAvailable records with how many pods the cluster is available. An entry of an older version of
+// Fleetwright gets this with the next change of the entry.
+func (c *stagedCluster) recordAvailable() {
+	e, previous := &c.entry, c.previous
+	isChanged := previous == nil || previous.UnavailableSince != nil || previous.ReadyReplicas != e.ReadyReplicas || previous.Phase != e.Phase
+	if e.AvailableReplicas > 0 || e.ReadyReplicas > 0 && isChanged {
+		e.AvailableReplicas = max(1, e.ReadyReplicas)
+	}
 }
 
 // tally counts the clusters of a stage by their state.
@@ -209,7 +282,8 @@ func (r *revisions) tallyOf(s *stage) tally {
 }
 
 // isSettled reports whether the result of a stage is known: nothing is updating, nothing is left to
-// update, and enough clusters have a result. A promoted stage needs no result.
+// update, and enough clusters have a result. A promoted stage needs no result. Clusters without pods
+// have none.
 func (r *revisions) isSettled(s *stage) bool {
 	t := r.tallyOf(s)
 	if t[isUpdating]+t[isCandidate]+t[isUnconfirmed] > 0 {
@@ -220,7 +294,7 @@ func (r *revisions) isSettled(s *stage) bool {
 	}
 	size := 0
 	for _, c := range s.clusters {
-		if !s.hasEvidence || !c.isEmpty() {
+		if !c.isEmpty() || r.stateOf(c) == isAvailable {
 			size++
 		}
 	}
@@ -242,7 +316,7 @@ func (r *revisions) exceededStage() (*stage, []*stagedCluster) {
 // exceededOn returns the clusters of a stage on which the target failed, or nil if it did not fail there.
 func (r *revisions) exceededOn(s *stage) []*stagedCluster {
 	t := r.tallyOf(s)
-	left := t[isAvailable] + t[isUpdating] + t[isCandidate] + t[isRecovering] + t[isUnconfirmed]
+	left := t[isAvailable] + t[isDegraded] + t[isUpdating] + t[isCandidate] + t[isRecovering] + t[isUnconfirmed]
 	if t[isFailed] > s.maxFailed() || t[isFailed] > 0 && left == 0 {
 		return r.inState(s, isFailed)
 	}
@@ -267,11 +341,11 @@ func (r *revisions) inState(s *stage, state clusterState) []*stagedCluster {
 // is not distinguishable from an outage.
 const minCutOff = 2
 
-// cutOff returns the lost clusters of a stage if the target has cut them off: there are several, at
-// least as many clusters without the target are observed, and none of those became unreachable since.
-// Otherwise it may be an outage, which is no evidence.
+// cutOff returns the lost clusters of a stage that were never available with the target, if that has
+// cut them off: there are several, at least as many clusters without the target are observed, and none
+// of those became unreachable since. Otherwise it may be an outage, which is no evidence.
 func (r *revisions) cutOff(s *stage) []*stagedCluster {
-	lost := r.inState(s, isLost)
+	lost := slices.DeleteFunc(r.inState(s, isLost), func(c *stagedCluster) bool { return c.entry.AvailableReplicas > 0 })
 	if len(lost) < minCutOff {
 		return nil
 	}

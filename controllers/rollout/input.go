@@ -64,6 +64,9 @@ type Input struct {
 	Secretless map[string]*v1alpha1.MemberCluster
 	// Observations are the observations of the AppService since the operator started, by cluster.
 	Observations map[string]observation.Observation
+	// SeenSince is since when this process has had observations of the AppService without a break, by
+	// cluster. Time before it does not count as minReadySeconds.
+	SeenSince map[string]metav1.Time
 	// Answers are the times at which the members last answered a request, by cluster. A revision fails
 	// only where the member has answered since. An answer of the member is no news of the AppService.
 	Answers map[string]metav1.Time

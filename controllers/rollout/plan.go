@@ -42,6 +42,9 @@ type Decision struct {
 	// LostClusters are the clusters of WaitingStage that became unreachable after they got the target,
 	// and did not return, sorted.
 	LostClusters []string
+	// IdleClusters are the clusters of WaitingStage that have the target and have run no pods with it,
+	// sorted.
+	IdleClusters []string
 	// StaleObservations are the clusters whose observations must be dropped when the status is
 	// written: they name the revision that the cluster gets now, and are from before it.
 	StaleObservations []string

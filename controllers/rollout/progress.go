@@ -103,34 +103,65 @@ func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
 	}
 }
 
-// update assigns the target to clusters of a stage: to candidates, one more than are available, up
-// to maxUnavailable. Candidates that are not available anyway come first. When nothing else is left,
-// broken clusters are tried: otherwise no fix could reach a fleet that is broken.
+// update assigns the target to clusters of a stage.
 func (r *revisions) update(s *stage) {
-	t := r.tallyOf(s)
-	budget := s.budget(t)
-	if t[isCandidate]+t[isUpdating]+t[isUnconfirmed] == 0 {
-		r.assignTo(s, budget-t[isTrying], func(c *stagedCluster) bool { return r.stateOf(c) == isBroken })
-		return
+	for _, c := range r.next(s) {
+		r.assign(c, r.status.Revision)
 	}
-	free, vacancies := budget-t[isUpdating], r.vacancies(s)
-	free -= r.assignTo(s, free, func(c *stagedCluster) bool {
-		return r.stateOf(c) == isCandidate && (c.entry.Revision == 0 || r.isUnavailable(c))
-	})
-	r.assignTo(s, min(free, vacancies), func(c *stagedCluster) bool { return r.stateOf(c) == isCandidate })
 }
 
-// assignTo assigns the target to the first clusters of a stage for which matches returns true, and
-// returns to how many. At most limit clusters get it.
-func (r *revisions) assignTo(s *stage, limit int, matches func(*stagedCluster) bool) int {
-	assigned := 0
-	for _, c := range s.clusters {
-		if assigned < limit && matches(c) {
-			r.assign(c, r.status.Revision)
-			assigned++
+// next returns the clusters of a stage that are to get the target: candidates, one more than are
+// available, up to maxUnavailable. Those that are not available anyway come first. Those without pods
+// come last, and only one until others prove the target: all of them would start pods at the same time.
+// When nothing else is left, broken clusters are tried: otherwise no fix could reach a fleet that is
+// broken.
+func (r *revisions) next(s *stage) []*stagedCluster {
+	t := r.tallyOf(s)
+	var unavailable, available, empty []*stagedCluster
+	for _, c := range r.inState(s, isCandidate) {
+		switch {
+		case c.isEmpty():
+			empty = append(empty, c)
+		case c.entry.Revision == 0 || r.isUnavailable(c):
+			unavailable = append(unavailable, c)
+		default:
+			available = append(available, c)
 		}
 	}
-	return assigned
+	budget := s.budget(t) - t[isDegraded]
+	free := budget - t[isUpdating]
+	freeForEmpty := free
+	if t[isAvailable] == 0 && s.keepsLost() {
+		freeForEmpty -= r.emptyWithTarget(s)
+	}
+	switch {
+	case len(unavailable)+len(available) > 0:
+		first := firstOf(unavailable, free)
+		return slices.Concat(first, firstOf(available, min(free-len(first), r.vacancies(s))))
+	case len(empty) > 0 && freeForEmpty > 0:
+		return firstOf(empty, freeForEmpty)
+	case t[isUpdating]+t[isUnconfirmed] > 0:
+		return nil
+	}
+	return firstOf(r.inState(s, isBroken), budget-t[isTrying])
+}
+
+// emptyWithTarget returns how many clusters of a stage have run no pods with the target, as far as it is
+// known: this process may not have observed them yet.
+func (r *revisions) emptyWithTarget(s *stage) int {
+	n := 0
+	for _, c := range s.clusters {
+		state := r.stateOf(c)
+		if state == isIdle || state == isUnconfirmed && c.entry.Revision == r.status.Revision && c.isEmpty() {
+			n++
+		}
+	}
+	return n
+}
+
+// firstOf returns the first clusters, at most limit.
+func firstOf(clusters []*stagedCluster, limit int) []*stagedCluster {
+	return clusters[:min(max(0, limit), len(clusters))]
 }
 
 // budget returns how many clusters of a stage may be updating at the same time: one more than are

@@ -153,7 +153,7 @@ func (r *revisions) returnClusters(s *stage, returns func(*stagedCluster) bool) 
 // isKnownUnready reports whether a cluster is not Ready. A cluster that has not answered the latest
 // edit may be.
 func (r *revisions) isKnownUnready(c *stagedCluster) bool {
-	return c.entry.Phase != v1alpha1.ClusterReady && !r.isUnanswered(c)
+	return !c.isServing() && !r.isUnanswered(c)
 }
 
 // isGoingBack reports whether a cluster has the stable revision and is about to become available. One that

@@ -25,8 +25,9 @@ type stagedFleet struct {
 	members   map[string]*stagedMember
 	seen      map[string]observation.Observation
 	now       metav1.Time
-	templates map[int64]string // the ControllerRevisions
-	decision  rollout.Decision // the last one
+	seenSince map[string]metav1.Time // since when seen has had an observation
+	templates map[int64]string       // the ControllerRevisions
+	decision  rollout.Decision       // the last one
 
 	content string // of the configuration, which is part of the template
 	waits   bool   // the spec waits for a source that has no content
@@ -45,13 +46,16 @@ type stagedMember struct {
 	refuses bool // it refuses every change
 	errs    bool // it answers every change with an error that may be temporary
 
+	// adds is how many pods an autoscaler of the member has added that are not ready; loses is how many
+	// of the others are not.
+	adds, loses int32
 	// isSilent is set while nothing comes from the member, and its MemberCluster is still Ready.
 	isSilent    bool
 	silentSince metav1.Time
 }
 
 func newStagedFleet() *stagedFleet {
-	w := &stagedFleet{app: NewInput().App, members: map[string]*stagedMember{}, seen: map[string]observation.Observation{}, now: Now, templates: map[int64]string{}, lost: map[string]bool{}}
+	w := &stagedFleet{app: NewInput().App, members: map[string]*stagedMember{}, seen: map[string]observation.Observation{}, seenSince: map[string]metav1.Time{}, now: Now, templates: map[int64]string{}, lost: map[string]bool{}}
 	w.app.Generation = 1
 	w.app.Spec.Image = "ok-0"
 	w.app.Spec.Replicas = new(int32(2))
@@ -87,7 +91,7 @@ func (w *stagedFleet) names() []string { return slices.Sorted(maps.Keys(w.member
 // input returns the input that the planner would gather.
 func (w *stagedFleet) input() rollout.Input {
 	in := rollout.Input{App: w.app, Members: map[string]*v1alpha1.MemberCluster{}, Observations: maps.Clone(w.seen), Now: w.now}
-	in.Answers = map[string]metav1.Time{}
+	in.SeenSince, in.Answers = maps.Clone(w.seenSince), map[string]metav1.Time{}
 	var members []v1alpha1.MemberCluster
 	for _, name := range w.names() {
 		member := w.members[name].member
@@ -188,6 +192,9 @@ func (w *stagedFleet) deliver(name string) {
 	if m.isSilent {
 		return
 	}
+	if _, found := w.seen[name]; !found {
+		w.seenSince[name] = w.now
+	}
 	seen := observation.Observation{UID: w.app.UID, Generation: entry.Generation, Revision: entry.Revision, Planned: entry.Replicas, Applied: entry.ObservedGeneration}
 	isApplied := !w.app.Spec.Suspend && entry.Revision != 0 && entry.Generation == w.app.Generation
 	switch {
@@ -215,6 +222,10 @@ func (w *stagedFleet) deliver(name string) {
 	if m.runs != 0 && (isUp || entry.Replicas == 0) {
 		seen.Phase, seen.Reason = v1alpha1.ClusterReady, ""
 		seen.Replicas, seen.ReadyReplicas = entry.Replicas, entry.Replicas
+		if m.adds+m.loses > 0 && entry.Replicas > 0 {
+			seen.Phase, seen.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut
+			seen.Replicas, seen.ReadyReplicas = entry.Replicas+m.adds, entry.Replicas-m.loses
+		}
 	}
 	w.seen[name] = seen
 }
@@ -275,7 +286,7 @@ func (w *stagedFleet) run(check func()) bool {
 func toText(status v1alpha1.AppServiceStatus) string {
 	var text strings.Builder
 	for _, e := range status.Clusters {
-		fmt.Fprintf(&text, "%s@%d %s %s %s i=%t b=%t s=%s g=%d/%d r=%d\n", e.Name, e.Revision, e.Phase, timeOf(&e.LastTransitionTime), timeOf(e.UnavailableSince), e.Impaired, e.Returned, e.Stage, e.ObservedGeneration, e.Generation, e.Replicas)
+		fmt.Fprintf(&text, "%s@%d %s %s %s a=%d i=%t b=%t s=%s g=%d/%d r=%d\n", e.Name, e.Revision, e.Phase, timeOf(&e.LastTransitionTime), timeOf(e.UnavailableSince), e.AvailableReplicas, e.Impaired, e.Returned, e.Stage, e.ObservedGeneration, e.Generation, e.Replicas)
 	}
 	s := status.Rollout
 	fmt.Fprintf(&text, "%d stable=%d previous=%d failed=%d %s %v paused=%t undo=%t stableFails=%v\n", s.Revision, s.StableRevision, s.PreviousRevision, s.FailedRevision, s.Phase, timeOf(s.Since), s.Paused, s.Undo, s.ReturnFailedClusters)

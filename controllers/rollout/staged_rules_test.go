@@ -93,8 +93,8 @@ func (s ruleStage) maxUnavailable() int {
 
 // ruleCluster is what the rules say about a cluster after a decision.
 type ruleCluster struct {
-	hasTarget, isAvailable, isUpdating, isFailed, isImpaired, isEmpty bool
-	isConfirmed                                                       bool
+	hasTarget, isAvailable, isUpdating, isDegraded, isFailed, isImpaired, isEmpty bool
+	isConfirmed                                                                   bool
 }
 
 func ruleOf(in rollout.Input, after v1alpha1.ClusterStatus) ruleCluster {
@@ -104,38 +104,38 @@ func ruleOf(in rollout.Input, after v1alpha1.ClusterStatus) ruleCluster {
 	}
 	_, isConfirmed := in.Observations[after.Name]
 	c := ruleCluster{
-		hasTarget: after.Revision == in.Revision, isImpaired: after.Impaired, isEmpty: after.Replicas == 0,
+		hasTarget: after.Revision == in.Revision, isImpaired: after.Impaired, isEmpty: after.CurrentReplicas() == 0 && (after.Replicas == 0 || after.Phase == v1alpha1.ClusterReady),
 		isConfirmed: isConfirmed && in.Members[after.Name].IsReady(),
 	}
 	if !c.hasTarget {
 		return c
 	}
 	isReady, isUnknown := after.Phase == v1alpha1.ClusterReady, after.Phase == v1alpha1.ClusterUnknown
-	c.isAvailable = isReady && after.UnavailableSince == nil
+	c.isAvailable = isReady && after.UnavailableSince == nil && after.AvailableReplicas+after.ReadyReplicas > 0
 	if c.isAvailable || c.isImpaired || after.UnavailableSince == nil {
 		return c
 	}
 	isLate := in.Now.Sub(after.UnavailableSince.Time) >= deadline
 	isFailedLong := after.Phase == v1alpha1.ClusterFailed && min(in.Now.Sub(after.LastTransitionTime.Time), in.Now.Sub(after.UnavailableSince.Time)) >= 3*time.Minute
 	c.isFailed = c.isConfirmed && !isReady && !isUnknown && (isLate || isFailedLong)
-	c.isUpdating = !c.isFailed && !(isUnknown && isLate)
+	wasAvailable := after.AvailableReplicas > 0
+	c.isDegraded = wasAvailable && !c.isFailed && !isUnknown && (isReady || in.Now.Sub(after.UnavailableSince.Time) < 3*time.Minute)
+	c.isUpdating = !c.isFailed && !c.isDegraded && !(isUnknown && (isLate || wasAvailable))
 	return c
 }
 
-// ruleTally sums up a stage after a decision. Clusters without replicas are no evidence, unless no
-// cluster of the stage has any.
-type ruleTally struct{ size, available, confirmed, updating, failed, trying int }
+// ruleTally sums up a stage after a decision. Clusters that have run no pods are no evidence.
+type ruleTally struct{ size, available, confirmed, updating, degraded, failed, trying int }
 
 func (s ruleStage) tally(in rollout.Input, entries v1alpha1.AppServiceStatus, except func(string) bool) ruleTally {
 	var t ruleTally
-	anyReplicas := slices.ContainsFunc(s.clusters, func(name string) bool { e := entries.Cluster(name); return e != nil && e.Replicas > 0 })
 	for _, name := range s.clusters {
 		entry := entries.Cluster(name)
 		if entry == nil || except(name) {
 			continue
 		}
 		c := ruleOf(in, *entry)
-		isEvidence := !anyReplicas || !c.isEmpty
+		isEvidence := !c.isEmpty || c.isAvailable
 		if isEvidence {
 			t.size++
 		}
@@ -149,6 +149,8 @@ func (s ruleStage) tally(in rollout.Input, entries v1alpha1.AppServiceStatus, ex
 			t.failed++
 		case c.isUpdating && !c.isFailed:
 			t.updating++
+		case c.isDegraded:
+			t.degraded++
 		case c.hasTarget && c.isImpaired && entry.Phase != v1alpha1.ClusterUnknown:
 			t.trying++
 		}

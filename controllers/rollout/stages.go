@@ -50,8 +50,8 @@ type stage struct {
 	isNew bool
 	// clusters are in the order in which they get the target.
 	clusters []*stagedCluster
-	// hasEvidence is set if any cluster of the stage has replicas.
-	hasEvidence bool
+	// hasPods is set if any cluster of the stage runs pods, or is to run some.
+	hasPods bool
 }
 
 // stagedCluster is a cluster in a stage.
@@ -127,7 +127,7 @@ func (r *revisions) take(s *stage, clusters []*stagedCluster, matches func(*v1al
 		c := matching[i]
 		c.stage = s
 		s.clusters = append(s.clusters, c)
-		s.hasEvidence = s.hasEvidence || !c.isEmpty()
+		s.hasPods = s.hasPods || !c.isEmpty()
 	}
 }
 
@@ -145,8 +145,8 @@ func (r *revisions) places(s *stage, matching []*stagedCluster) []int {
 
 // standing returns how well a cluster serves a stage with a limit; the lowest is the best. A cluster
 // that got the target in the stage keeps its place, so that the choice does not change during a
-// rollout. Clusters that cannot be reached, and those without replicas, cannot prove the target, and
-// come last. A revision changes neither, so the next decision chooses the same clusters.
+// rollout. Clusters that cannot be reached, and those without pods, cannot prove the target, and come
+// last.
 func (r *revisions) standing(s *stage, c *stagedCluster) int {
 	e := &c.entry
 	switch {
@@ -158,9 +158,12 @@ func (r *revisions) standing(s *stage, c *stagedCluster) int {
 	return 1
 }
 
-// isEmpty reports whether the cluster is to run no pods. Then it is no evidence for a revision or
-// against it.
-func (c *stagedCluster) isEmpty() bool { return c.entry.Replicas == 0 && c.entry.MaxReplicas == 0 }
+// isEmpty reports whether the cluster runs no pods and is to run none. Then it is no evidence for a
+// revision or against it. An autoscaler of the member may have scaled it to zero.
+func (c *stagedCluster) isEmpty() bool {
+	e := &c.entry
+	return e.CurrentReplicas() == 0 && (e.Phase == v1alpha1.ClusterReady || e.Replicas == 0 && e.MaxReplicas == 0)
+}
 
 // limitOf returns how many of the matching clusters belong to the stage.
 func (s *stage) limitOf(matching int) int {

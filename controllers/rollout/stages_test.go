@@ -624,7 +624,7 @@ func TestRollout_with_clusters_that_cannot_prove_a_revision(t *testing.T) {
 		s.cutOff(lost).settles("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
 		s.reconnect(lost).settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
 	})
-	t.Run("a cluster that returns has the whole deadline again", func(t *testing.T) { // unavailableSince starts again
+	t.Run("a cluster that returns has the rest of the deadline", func(t *testing.T) {
 		s := newScenario(t, stageWith(1, needsApproval)).edited("bad").passes(time.Minute)
 		for name := range s.members {
 			s.cutOff(name)
@@ -633,7 +633,15 @@ func TestRollout_with_clusters_that_cannot_prove_a_revision(t *testing.T) {
 		for name := range s.members {
 			s.reconnect(name)
 		}
-		s.passes(deadline - 30*time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.passes(deadline - 90*time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.passes(30 * time.Second).is("RollingBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	})
+	t.Run("a link that flaps does not postpone the failure", func(t *testing.T) { // the outages are 20 s of 10 minutes
+		s := newScenario(t).edited("bad")
+		name := s.with(2)[0]
+		for range 2 {
+			s.passes(10 * time.Minute).cutOff(name).passes(20 * time.Second).reconnect(name)
+		}
 		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
 	})
 	t.Run("a broken cluster is no evidence", func(t *testing.T) {
@@ -665,10 +673,40 @@ func TestRollout_with_clusters_that_cannot_prove_a_revision(t *testing.T) {
 		s.passes(5 * time.Minute).cutOff("canary-2").passes(0).edited("ok-1")
 		s.settles("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
 	})
-	t.Run("a stage in which no cluster has replicas passes", func(t *testing.T) {
+	atZero := func(t *testing.T, image string) *scenario {
 		s := newScenario(t)
 		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(0)) })
-		s.edited("ok-1").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+		s.edited(image).settles("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		want := fmt.Sprintf("WaitingForClusters: revision 2, stage canary: 0 of 2 clusters are available, and no pods run with it on 1 cluster: %s: scale the AppService up, or annotate the AppService with fleetwright.dev/promote=2/canary", s.with(2)[0])
+		if diff := cmp.Diff(want, s.rolledOut()); diff != "" {
+			t.Error(diff)
+		}
+		return s
+	}
+	t.Run("a stage in which no pods run waits, and goes on when they do", func(t *testing.T) {
+		s := atZero(t, "ok-1")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(2)) })
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
+	t.Run("a bad revision reaches one cluster of those without pods", func(t *testing.T) {
+		s := atZero(t, "bad").passes(12 * time.Hour)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(2)) })
+		s.passes(deadline - 30*time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3").revisionsAre("11111")
+	})
+	t.Run("without pods, promoted stages do not make a revision stable", func(t *testing.T) {
+		s := atZero(t, "bad").annotated(v1alpha1.AnnotationPromote, "2").settles("Progressing 2, stable 1: canary Completed 2/2, world Completed 3/3")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(2)) })
+		s.settles("RolledBack 2, stable 1: canary Completed 0/2, world Completed 0/3").revisionsAre("11111")
+	})
+	t.Run("without spec.rollout, an edit without pods goes on, and is not stable until they run", func(t *testing.T) {
+		s := newFirstRollout(t)
+		s.app.Spec.Rollout = nil
+		s.settles(" 1, stable 1: ")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(0)) })
+		s.edited("ok-1").settles(" 2, stable 1: ").revisionsAre("22222")
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(2)) })
+		s.settles(" 2, stable 2: ")
 	})
 	t.Run("a revision that ran nowhere is not stable", func(t *testing.T) { // a bad revision was completed on no clusters
 		s := newScenario(t)

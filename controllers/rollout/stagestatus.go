@@ -19,7 +19,7 @@ func (r *revisions) finish(entries []v1alpha1.ClusterStatus) []time.Time {
 	}
 	deadlines := r.deadlines(entries)
 	// The status does not depend on what this process has observed. So a restart does not change it.
-	r.in.ObservedSince, r.assumesAnswers = metav1.Time{}, true
+	r.in.ObservedSince, r.in.SeenSince, r.assumesAnswers = metav1.Time{}, nil, true
 	for _, c := range r.clusters {
 		c.isConfirmed = true
 	}
@@ -50,10 +50,10 @@ func (r *revisions) count(s *stage) {
 			continue
 		}
 		s.status.UpToDate++
-		if c.entry.UnavailableSince == nil && c.entry.Phase == v1alpha1.ClusterReady {
+		switch r.stateOf(c) {
+		case isAvailable:
 			s.status.Available++
-		}
-		if r.stateOf(c) == isFailed {
+		case isFailed:
 			s.status.Failed++
 		}
 	}
@@ -71,10 +71,12 @@ func (r *revisions) waitingStage() *stage {
 			continue
 		}
 		t := r.tallyOf(s)
-		isBlocked := t[isCandidate] == 0 || s.budget(t) <= 0
-		isIdle := isBlocked && t[isUpdating]+t[isTrying] == 0 && !slices.ContainsFunc(s.clusters, r.isUnanswered)
+		isMoving := func(c *stagedCluster) bool {
+			return r.isUnanswered(c) || c.entry.Revision != r.status.Revision && r.isInTransit(c)
+		}
+		isAtRest := len(r.next(s)) == 0 && t[isUpdating]+t[isDegraded]+t[isTrying] == 0 && !slices.ContainsFunc(s.clusters, isMoving)
 		isStopped := r.status.Phase == v1alpha1.RolloutCompleted && r.exceededOn(s) != nil
-		if isStopped || isIdle && !r.isSettled(s) {
+		if isStopped || isAtRest && !r.isSettled(s) {
 			return s
 		}
 	}
@@ -86,7 +88,9 @@ func (r *revisions) setWaiting(decision *Decision) {
 	if s := r.waitingStage(); s != nil {
 		decision.WaitingStage = s.Name
 		decision.LostClusters = namesOf(r.inState(s, isLost))
+		decision.IdleClusters = namesOf(r.inState(s, isIdle))
 		slices.Sort(decision.LostClusters)
+		slices.Sort(decision.IdleClusters)
 	}
 }
 
@@ -117,12 +121,12 @@ func (r *revisions) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
 		since := status.Cluster(c.entry.Name).LastTransitionTime
 		switch c.entry.Phase {
 		case v1alpha1.ClusterReady:
-			deadlines = append(deadlines, since.Add(c.stage.minReady()))
+			deadlines = append(deadlines, r.readySince(c, since).Add(c.stage.minReady()))
 			continue
 		case v1alpha1.ClusterFailed:
 			deadlines = append(deadlines, r.failedSince(c.unavailableSince(), since).Add(failedGrace))
 		}
-		deadlines = append(deadlines, r.deadlineStart(c).Add(r.deadline), since.Add(failedGrace))
+		deadlines = append(deadlines, r.deadlineStart(c).Add(r.deadline), since.Add(failedGrace), c.unavailableSince().Add(failedGrace))
 	}
 	for _, s := range r.stages {
 		if s.status.Phase == v1alpha1.StageSoaking {

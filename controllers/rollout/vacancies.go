@@ -22,14 +22,14 @@ func (r *revisions) isUnavailable(c *stagedCluster) bool {
 	return c.entry.Revision != 0 && (c.entry.UnavailableSince != nil || r.isKnownUnready(c))
 }
 
-// holdsPlace reports whether a cluster is unavailable because of the rollout: it is updating, it was
-// lost with the target in a stage that goes on, or it is in transit.
+// holdsPlace reports whether a cluster is unavailable because of the rollout: it is updating, it has lost
+// ready pods with the target, it was lost with the target in a stage that goes on, or it is in transit.
 func (r *revisions) holdsPlace(c *stagedCluster) bool {
 	if c.entry.Revision != r.status.Revision {
 		return r.isInTransit(c)
 	}
 	switch r.stateOf(c) {
-	case isUpdating:
+	case isUpdating, isDegraded:
 		return true
 	case isLost:
 		return c.stage.keepsLost()

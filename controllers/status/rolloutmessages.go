@@ -77,11 +77,13 @@ func (in report) waitingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCo
 
 // obstacle says why a stage has no result, and what to fix.
 func (in report) obstacle(stage *v1alpha1.RolloutStageStatus) string {
-	switch lost := in.LostClusters; {
+	switch lost, idle := in.LostClusters, in.IdleClusters; {
 	case stage.Clusters == 0:
 		return "its clusters have left the stage before it was completed: bring them back"
 	case len(lost) > 0:
 		return fmt.Sprintf("%s became unreachable after %s got it: fix %s", rollout.ListClusters(lost), verb(int32(len(lost)), "it", "they"), verb(int32(len(lost)), "it", "them"))
+	case len(idle) > 0 && stage.Available == 0:
+		return fmt.Sprintf("no pods run with it on %s: scale the AppService up", rollout.ListClusters(idle))
 	}
 	return "too few others can be updated: fix the clusters that are not Ready"
 }

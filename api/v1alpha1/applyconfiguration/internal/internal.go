@@ -442,6 +442,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementType:
             scalar: string
           elementRelationship: atomic
+    - name: availableReplicas
+      type:
+        scalar: numeric
     - name: generation
       type:
         scalar: numeric

@@ -37,9 +37,14 @@ type ClusterStatusApplyConfiguration struct {
 	// Then all clusters of the AppService reported, and none shows that the hub has lost an edit.
 	// It has no effect for another process.
 	Recreate *string `json:"recreate,omitempty"`
-	// UnavailableSince is when the cluster got the revision, or stopped being Ready in a rollout.
+	// UnavailableSince is when the cluster got the revision, or lost ready pods in a rollout.
+	// It is later by the time in which the cluster could not be observed.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	UnavailableSince *v1.Time `json:"unavailableSince,omitempty"`
+	// AvailableReplicas is the number of ready pods with which the cluster was last Ready.
+	// It is present if pods were available with the revision since the cluster got it in a rollout.
+	// Then it is at least 1, and the cluster is unavailable only while it has fewer ready pods.
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
 	// Impaired is true if the cluster was not Ready before it got the revision.
 	// It is also true if it stopped being Ready with the stable revision.
 	// It is then no evidence against a revision.
@@ -153,6 +158,14 @@ func (b *ClusterStatusApplyConfiguration) WithRecreate(value string) *ClusterSta
 // If called multiple times, the UnavailableSince field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithUnavailableSince(value v1.Time) *ClusterStatusApplyConfiguration {
 	b.UnavailableSince = &value
+	return b
+}
+
+// WithAvailableReplicas sets the AvailableReplicas field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the AvailableReplicas field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithAvailableReplicas(value int32) *ClusterStatusApplyConfiguration {
+	b.AvailableReplicas = &value
 	return b
 }
 
