@@ -203,10 +203,11 @@ func (r *revisions) track() {
 		if e.UnavailableSince != nil {
 			e.UnavailableSince = r.nextClock(c)
 		}
-		switch {
-		case e.UnavailableSince == nil && isActive && e.Revision != 0 && r.becomesUnavailable(c):
+		if e.UnavailableSince == nil && isActive && e.Revision != 0 && r.becomesUnavailable(c) {
 			e.UnavailableSince = &r.in.Now
 			e.Impaired = e.Phase != v1alpha1.ClusterReady && e.Revision == r.status.StableRevision // no rollout is the cause
+		}
+		switch {
 		case e.Phase == v1alpha1.ClusterReady && c.isConfirmed && (e.UnavailableSince == nil || r.in.elapsed(r.readySince(c, c.phaseSince(r.in.Now))) >= c.stage.minReady()):
 			e.UnavailableSince, e.Impaired, e.Returned = nil, false, false
 			c.recordAvailable()

@@ -31,7 +31,7 @@ func TestStages_keep_maxUnavailable(t *testing.T) {
 		caused := map[string]bool{}
 		for range rapid.IntRange(1, 60).Draw(t, "actions") {
 			l.deliverAll() // before time passes, so that no deadline does without a delivery
-			l.disturbRollout(t)
+			l.disturbRollout(t, caused)
 			l.deliverAll()
 			for name, m := range l.members { // the revision cuts its cluster off
 				if strings.Contains(l.templates[m.runs], "cut") {
@@ -45,18 +45,20 @@ func TestStages_keep_maxUnavailable(t *testing.T) {
 }
 
 // disturbRollout performs one random action of a user or a link, or lets time pass.
-func (l *stagedLoop) disturbRollout(t *rapid.T) {
+func (l *stagedLoop) disturbRollout(t *rapid.T, caused map[string]bool) {
 	number := fmt.Sprint(l.app.Status.Rollout.Revision)
 	switch rapid.SampledFrom(append(slices.Repeat([]string{"time"}, 10), "edit", "edit", "abort", "retry", "link")).Draw(t, "action") {
 	case "time":
 		l.advance(time.Duration(rapid.SampledFrom([]int{10, 30, 60, 120, 250}).Draw(t, "seconds")) * time.Second)
 	case "edit":
 		l.editImage(rapid.SampledFrom([]string{"ok-0", "ok-1", "ok-2", "bad-1", "cut-1"}).Draw(t, "image"))
+		l.checkCaused(t, caused) // the decision in which the target is new
 		l.approve()
 	case "abort":
 		l.annotate(v1alpha1.AnnotationAbort, number)
 	case "retry":
 		l.annotate(v1alpha1.AnnotationRetry, number)
+		l.checkCaused(t, caused)
 		l.approve()
 	case "link":
 		if len(l.members) > 0 {
