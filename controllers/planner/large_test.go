@@ -81,6 +81,7 @@ func TestLargeFleet(t *testing.T) {
 		app.Spec.Placement.ClusterSelector.MatchLabels["rank"] = "low"
 		app.Annotations = map[string]string{v1alpha1.AnnotationAcceptRemovals: fmt.Sprintf("%d@2", *largeFleet)}
 	})
+	s.reportAll(s.readyObservation) // no removal starts before a cluster that stays is Ready
 	s.waitForSummary("removing", func(sum v1alpha1.ClusterSummary) bool { return int(sum.Removing) == *largeFleet-few })
 	s.confirmRemovals()
 	s.waitForSummary("few left", func(sum v1alpha1.ClusterSummary) bool { return sum.Removing == 0 && sum.Clusters == few })
