@@ -112,7 +112,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 	atGeneration(3)(&crashes)
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2), func(entry *v1alpha1.ClusterStatus) { entry.ReadyReplicas, entry.UnreadyReplicas = 0, 2 }),
 		s.entry("north", v1alpha1.ClusterPending), s.entry("south", v1alpha1.ClusterPending),
-		s.entry("west", v1alpha1.ClusterProgressing, atGeneration(1), atRevision(1), applied(1, 2), withReason(v1alpha1.ReasonRemovalPending, "the removal starts when the AppService is ready on: north, south; annotate the AppService with fleetwright.dev/accept-unready=true to end this wait")))
+		s.entry("west", v1alpha1.ClusterProgressing, atGeneration(1), atRevision(1), applied(1, 2), withReason(v1alpha1.ReasonRemovalPending, "the removal starts when the AppService is ready on: east, north, south; annotate the AppService with fleetwright.dev/accept-unready=true to end this wait")))
 }
 
 func TestSuspended_AppService_can_be_deleted(t *testing.T) {
