@@ -37,6 +37,13 @@ func (s *fixture) tombstone() v1alpha1.AbandonedAppService {
 	return v1alpha1.AbandonedAppService{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}
 }
 
+// tombstoneOf returns the tombstone of a placement that ended. That of a deletion has no number.
+func (s *fixture) tombstoneOf(placement int64) v1alpha1.AbandonedAppService {
+	tombstone := s.tombstone()
+	tombstone.Placement = &placement
+	return tombstone
+}
+
 // Invariant 8: the tombstone is written before the AppService is released.
 func TestAbandoned_cluster_has_a_tombstone_before_the_deletion_ends(t *testing.T) {
 	s := newRunning(t, "west")
@@ -117,7 +124,7 @@ func TestTombstone_is_removed_before_the_cluster_is_chosen_again(t *testing.T) {
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	s.edit(onlyOn("east"))
 	s.report("east", s.readyObservation())
-	s.waitForTombstones(s.tombstone())
+	s.waitForTombstones(s.tombstoneOf(1))
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady))
 	s.sent.reset()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
@@ -140,7 +147,7 @@ func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
 		s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Spec.Taints = taints })
 	}
 	taint(v1alpha1.Taint{Key: "drain", Effect: v1alpha1.TaintNoExecute})
-	s.waitForTombstones(s.tombstone())
+	s.waitForTombstones(s.tombstoneOf(1))
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady))
 	s.stop()
 	taint()
@@ -151,7 +158,7 @@ func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
 	if result.RequeueAfter < 59*time.Minute {
 		t.Errorf("RequeueAfter is %v", result.RequeueAfter)
 	}
-	s.waitForTombstones(s.tombstone())
+	s.waitForTombstones(s.tombstoneOf(1))
 
 	r.throttle.forget(s.app.UID)
 	_, err = r.Reconcile(t.Context(), s.request())
@@ -185,7 +192,7 @@ func TestAbandoned_clusters_keep_other_tombstones(t *testing.T) {
 			v1alpha1.AnnotationAbandon: "west", v1alpha1.AnnotationAcceptRemovals: "1@2", v1alpha1.AnnotationAcceptUnready: "true",
 		}
 	})
-	s.waitForTombstones(other, s.tombstone())
+	s.waitForTombstones(other, s.tombstoneOf(1))
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
 	s.waitForTombstones(other)
 }
