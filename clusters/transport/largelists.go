@@ -2,6 +2,7 @@ package transport
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/fleetwright/fleetwright/clusters/stall"
@@ -45,7 +46,7 @@ func (l *LargeLists) Begin(ctx context.Context) (_ context.Context, end func(err
 		if list.hasTurn {
 			<-list.turn
 		}
-		if err != nil && context.Cause(ctx) == errTurnTooLong {
+		if err != nil && errors.Is(context.Cause(ctx), errTurnTooLong) {
 			err = errTurnTooLong
 		}
 		cancel(nil)

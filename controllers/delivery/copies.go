@@ -325,7 +325,8 @@ func (r *reconciler) applyCopy(ctx context.Context, t task, needed workload.Copy
 		IsImmutable: needed.Serial == 0,
 		Content:     content.Fields(),
 	}
-	begin, uid := time.Now(), types.UID("")
+	var uid types.UID
+	begin := time.Now()
 	if isThere {
 		uid, err = r.copies.Update(ctx, object, known.uids[key])
 	} else {

@@ -55,9 +55,9 @@ func (i *interner) transform(cached any) (any, error) {
 		releaseWith(i, o, i.service(o))
 	case *autoscalingv2.HorizontalPodAutoscaler:
 		object.SanitizeQuantities(o)
-		releaseWith(i, o, i.meta(nil, &o.ObjectMeta))
+		releaseWith(i, o, i.meta(&o.ObjectMeta))
 	case *policyv1.PodDisruptionBudget:
-		releaseWith(i, o, i.meta(nil, &o.ObjectMeta))
+		releaseWith(i, o, i.meta(&o.ObjectMeta))
 	}
 	return cached, nil
 }
@@ -82,7 +82,7 @@ func (i *interner) deployment(d *appsv1.Deployment) (used []*interned) {
 	if record := d.Annotations[v1alpha1.AnnotationCopies]; record != "" { // it has the UID, which differs by member
 		d.Annotations[v1alpha1.AnnotationCopies] = copies.WithoutUID(record, d.UID)
 	}
-	used = i.meta(used, &d.ObjectMeta)
+	used = i.meta(&d.ObjectMeta)
 	replicas := d.Spec.Replicas // which differ by member
 	d.Spec.Replicas = nil
 	used = intern(i, used, &d.Spec)
@@ -97,7 +97,7 @@ func (i *interner) deployment(d *appsv1.Deployment) (used []*interned) {
 }
 
 func (i *interner) service(service *corev1.Service) (used []*interned) {
-	used = i.meta(used, &service.ObjectMeta)
+	used = i.meta(&service.ObjectMeta)
 	address, addresses := service.Spec.ClusterIP, service.Spec.ClusterIPs // which differ by member
 	service.Spec.ClusterIP, service.Spec.ClusterIPs = "", nil
 	used = intern(i, used, &service.Spec)
@@ -105,9 +105,9 @@ func (i *interner) service(service *corev1.Service) (used []*interned) {
 	return used
 }
 
-func (i *interner) meta(used []*interned, m *metav1.ObjectMeta) []*interned {
+func (i *interner) meta(m *metav1.ObjectMeta) []*interned {
 	common := metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, Labels: m.Labels, Annotations: m.Annotations}
-	used = intern(i, used, &common)
+	used := intern(i, nil, &common)
 	m.Namespace, m.Name, m.Labels, m.Annotations, m.ManagedFields = common.Namespace, common.Name, common.Labels, common.Annotations, nil
 	return used
 }

@@ -37,8 +37,7 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	}
 	var snapshots []configuration.Named
 	var listed *revision.History
-	hasConfiguration := r.hasConfiguration(app)
-	if hasConfiguration {
+	if r.hasConfiguration(app) {
 		var err error
 		if isNeeded, listed, err = r.configure(ctx, app, in, isRetry); err != nil {
 			return err
@@ -83,15 +82,21 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		next.Number, history = stored.Number, history.With(stored)
 	}
 	setRevision(in, history, next)
-	before := len(history.All())
-	history = r.deleteSuperfluous(ctx, history, history.Superfluous(in.App, next.Number))
-	if hasConfiguration {
-		r.histories.remember(app, history, next.Number)
-		if len(history.All()) < before {
-			in.Configuration.RecheckAfter = earlier(in.Configuration.RecheckAfter, afterDeletion)
-		}
-	}
+	r.prune(ctx, app, in, history)
 	return r.checkStable(ctx, in)
+}
+
+// prune deletes the superfluous revisions. With configuration, it remembers the others.
+func (r *Reconciler) prune(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input, history revision.History) {
+	before := len(history.All())
+	history = r.deleteSuperfluous(ctx, history, history.Superfluous(in.App, in.Revision))
+	if !r.hasConfiguration(app) {
+		return
+	}
+	r.histories.remember(app, history, in.Revision)
+	if len(history.All()) < before {
+		in.Configuration.RecheckAfter = earlier(in.Configuration.RecheckAfter, afterDeletion)
+	}
 }
 
 // setRevision sets the revision of the spec.

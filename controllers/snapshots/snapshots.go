@@ -189,14 +189,9 @@ func (r *Reader) serve(ctx context.Context, of key, shared *use) {
 // load returns a content, and how much memory it holds for it. While it waits for memory, it does not
 // keep the content: then, the content may have to be read again.
 func (r *Reader) load(ctx context.Context, of key) (found *result, held int64, err error) {
-	if found, err = r.find(ctx, of); err != nil {
-		return nil, 0, err
+	if found, held, err = r.tryHold(ctx, of); found != nil || err != nil {
+		return found, held, err
 	}
-	held = min(int64(found.size()), r.maxInUse)
-	if r.memory.TryAcquire(held) {
-		return found, held, nil
-	}
-	found = nil
 	if err := r.memory.Acquire(ctx, held); err != nil {
 		return nil, 0, err
 	}
@@ -205,6 +200,20 @@ func (r *Reader) load(ctx context.Context, of key) (found *result, held int64, e
 		return nil, 0, err
 	}
 	return found, held, nil
+}
+
+// tryHold returns a content, and how much memory it holds for it. If there is not enough memory now, it
+// returns no content, and how much memory is needed.
+func (r *Reader) tryHold(ctx context.Context, of key) (*result, int64, error) {
+	found, err := r.find(ctx, of)
+	if err != nil {
+		return nil, 0, err
+	}
+	needed := min(int64(found.size()), r.maxInUse)
+	if !r.memory.TryAcquire(needed) {
+		return nil, needed, nil
+	}
+	return found, needed, nil
 }
 
 // find returns the result of an earlier read, or reads the snapshot.

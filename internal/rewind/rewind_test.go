@@ -183,7 +183,7 @@ func TestWatch_is_checked_after_one_that_failed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := checked.RoundTrip(request); err == nil { //nolint:bodyclose // there is no response
+	if _, err := checked.RoundTrip(request); err == nil {
 		t.Fatal("the server is not down")
 	}
 	isDown = false

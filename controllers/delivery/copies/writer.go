@@ -130,10 +130,10 @@ func metadataOf(answer rest.Result) (*metav1.PartialObjectMetadata, error) {
 		return nil, err
 	}
 	found := &metav1.PartialObjectMetadata{}
-	if json.Unmarshal(text, found) != nil {
+	if !json.Valid(text) {
 		return nil, nil
 	}
-	return found, nil
+	return found, json.Unmarshal(text, found)
 }
 
 // lookUpCopy returns the UID of a copy, or "" if there is no object of its name. If the object is no
