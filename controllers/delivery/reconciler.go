@@ -201,11 +201,13 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 
 // mayCreate reports whether objects may be created. A missing Deployment is created if this process has
 // seen or created it since the current look, if the AppService or the entry is new since then, or if
-// the planner has answered.
+// the planner has answered. Where the first delivery failed, nothing is missing: it is tried again, and
+// a restart does not change the entry.
 func (r *reconciler) mayCreate(t task) bool {
 	look := r.looks.of(t.app.UID).ID
 	may := t.objects.deployment != nil || t.memory.seenSince == look ||
-		t.entry.Recreate == look || r.looks.isNew(t.app.UID, r.cluster)
+		t.entry.Recreate == look || r.looks.isNew(t.app.UID, r.cluster) ||
+		t.entry.Phase == v1alpha1.ClusterFailed && t.entry.ObservedGeneration == 0
 	if may {
 		t.memory.seenSince = look
 		r.looks.forgetEntry(t.app.UID, r.cluster)
