@@ -51,6 +51,7 @@
 //   - A Deployment that is missing at the first look of this process, or after a restore of the hub, is
 //     a question to the planner: it is created when the entry has the answer. What this process has
 //     seen or created, and an AppService or an entry that is new, needs no answer.
+//     Where the first delivery had failed, nothing is missing: it is tried again at once.
 //   - Nothing is deleted, adopted or released without a live read of the AppService that
 //     confirms it, at most a second old, and only by the UID that was read. A removal is confirmed
 //     only by live reads of the member. With the deletion policy Orphan, the removal of an
