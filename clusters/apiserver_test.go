@@ -126,8 +126,13 @@ type request struct {
 		Username string
 		Extra    map[string][]string
 	}
-	ObjectRef struct{ Resource, Name string }
+	ObjectRef      struct{ Resource, Name string }
+	ResponseStatus struct{ Code int }
 }
+
+// succeeded reports whether the API server did what was asked. A write with an outdated resource
+// version, for example, is refused and changes nothing.
+func (r request) succeeded() bool { return r.ResponseStatus.Code < 300 }
 
 // requests returns the requests of a user, each of them once. A watch is included when it has
 // begun.
