@@ -54,7 +54,7 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 		return nil, err
 	}
 	s := &apiServer{requestsOf: map[string][]request{}, auditIDs: map[string]bool{}, environment: &envtest.Environment{
-		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: time.Minute,
+		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 5 * time.Minute,
 		ControlPlaneStopTimeout: time.Second, // a graceful stop takes 20 seconds; envtest kills the server after this time
 	}}
 	policy := filepath.Join(dir, "policy.json")

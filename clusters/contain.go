@@ -36,9 +36,9 @@ func newDecoders(scheme *runtime.Scheme) runtime.ClientNegotiator {
 }
 
 // containPanics returns a ListerWatcher that turns panics of the decoder into errors, refuses paged
-// lists, and takes turns with the large lists of other members. client-go decodes a list in the caller's goroutine. It decodes watch events in its
-// own goroutine, and that decoder cannot be replaced. So containPanics takes the body of a watch's
-// response and decodes the events itself.
+// lists, and takes turns with the large lists of other members. client-go decodes a list in the
+// caller's goroutine. It decodes watch events in its own goroutine, and that decoder cannot be
+// replaced. So containPanics takes the body of a watch's response and decodes the events itself.
 func (s *session) containPanics(lw toolscache.ListerWatcher, object runtime.Object) toolscache.ListerWatcher {
 	inner := toolscache.ToListerWatcherWithContext(lw)
 	contained := &toolscache.ListWatch{

@@ -22,7 +22,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 var (
@@ -62,7 +63,7 @@ func withHub(run func() int) int {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must be the directory of etcd, kube-apiserver and kubectl: run `make manifests-check`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
 		return 1
 	}
-	environment := &envtest.Environment{CRDDirectoryPaths: []string{"crd/bases"}, ErrorIfCRDPathMissing: true, UseExistingCluster: new(false)}
+	environment := servertest.New("crd/bases")
 	code, err := func() (int, error) {
 		config, err := environment.Start()
 		if err != nil {

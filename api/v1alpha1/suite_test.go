@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // hub is a client of an API server with the CRDs. It uses strict validation.
@@ -38,11 +39,7 @@ func withHub(run func() int) int {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
 		return 1
 	}
-	environment := &envtest.Environment{
-		CRDDirectoryPaths:     []string{"../../config/crd/bases"},
-		ErrorIfCRDPathMissing: true,
-		UseExistingCluster:    new(false),
-	}
+	environment := servertest.New("../../config/crd/bases")
 	code, err := func() (int, error) {
 		config, err := environment.Start()
 		if err != nil {

@@ -70,7 +70,7 @@ func startAPIServer(t *testing.T) client.WithWatch {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: it must name the directory of etcd and kube-apiserver; `make test` builds them and sets it")
 	}
 	environment := &envtest.Environment{
-		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStartTimeout: 5 * time.Minute,
 		ControlPlaneStopTimeout:  time.Second, // then it is killed: a graceful stop takes 20 seconds
 	}
 	t.Cleanup(func() { _ = environment.Stop() })

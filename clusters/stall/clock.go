@@ -24,7 +24,7 @@ const (
 	// maxGap is the longest time between two ticks in a healthy process. A longer gap counts as
 	// maxGap. A probe needs some ten steps, each of which waits for the processor as a tick does. If
 	// each wait takes w, a wait for a member takes (interval+w)/maxGap times as long. A timeout of 5
-	// seconds is then enough for 40 steps, whatever w is.
+	// seconds is then enough for 40 steps, for any w.
 	maxGap = 120 * time.Millisecond
 	// maxSlowdown limits how much longer a stalling process waits for a member.
 	maxSlowdown = 20

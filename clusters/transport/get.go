@@ -21,8 +21,8 @@ const (
 	maxAnswer = 64 << 10
 )
 
-// GetJSON reads a small JSON object within GetTimeout, apart from stalls of this process. It bypasses the limits on requests and
-// responses, because a busy member is not a dead one.
+// GetJSON reads a small JSON object within GetTimeout, apart from stalls of this process. It
+// bypasses the limits on requests and responses, because a busy member is not a dead one.
 func (c *Client) GetJSON(ctx context.Context, path string, into any) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

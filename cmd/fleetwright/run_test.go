@@ -25,6 +25,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // hub is a real API server. Tests install the CRDs with installCRDs.
@@ -53,7 +54,7 @@ func sharedHub(t *testing.T) *hub {
 
 func startHub() (*hub, error) {
 	ctx := context.Background()
-	h := &hub{environment: &envtest.Environment{ControlPlaneStartTimeout: time.Minute}}
+	h := &hub{environment: servertest.New()}
 	config, err := h.environment.Start()
 	if err != nil { // some of its processes may be running
 		return nil, errors.Join(err, h.environment.Stop())

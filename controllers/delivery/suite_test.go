@@ -99,7 +99,7 @@ func withServers(run func() int) int {
 func (s *server) start() (err error) {
 	s.environment.UseExistingCluster = new(false)
 	s.environment.ErrorIfCRDPathMissing = true
-	s.environment.ControlPlaneStartTimeout = time.Minute
+	s.environment.ControlPlaneStartTimeout = 5 * time.Minute
 	// The default range of envtest has 254 addresses, and the Services of all tests together would
 	// exhaust it.
 	s.environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")

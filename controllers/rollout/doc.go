@@ -106,9 +106,10 @@
 //
 // Without spec.rollout, all clusters get the target at once, unless it is the failed revision. The
 // target becomes stable when all clusters that can be observed are Ready with it, in the write that
-// records this. If there is no stable revision before the first rollout in stages, that one becomes stable
-// with which at least half of them are Ready. An entry of an older version has no revision. It gets the first one, if no
-// edit was made meanwhile; otherwise it is like a new cluster that already runs something.
+// records this. If there is no stable revision before the first rollout in stages, the revision with
+// which at least half of them are Ready becomes stable. An entry of an older version has no revision.
+// It gets the first one, if no edit was made meanwhile; otherwise it is like a new cluster that
+// already runs something.
 //
 // These policies never change a replica count, and the other policies never change a revision.
 //

@@ -127,8 +127,8 @@ func drawEntry(t *rapid.T) v1alpha1.ClusterStatus {
 	return entry
 }
 
-// After a restart, each entry has its shortened texts until its cluster is observed. In whatever order
-// that happens, the entries stay as they were written.
+// After a restart, each entry has its shortened texts until its cluster is observed. In any order in
+// which that happens, the entries stay as they were written.
 func TestLimitTexts_stay_after_a_restart(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		full := make([]v1alpha1.ClusterStatus, rapid.IntRange(100, 400).Draw(t, "entries"))

@@ -29,8 +29,8 @@ func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.Clust
 	return conditions
 }
 
-// readiness returns all conditions but RolledOut and Configured. The first problem that blocks changes decides
-// Ready; without one, the rollout and the worst of the entries do.
+// readiness returns all conditions but RolledOut and Configured. The first problem that blocks
+// changes decides Ready; without one, the rollout and the worst of the entries do.
 func (in report) readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, staged *rolloutReport) []metav1.Condition {
 	if in.IsDeleting() {
 		message := in.removing(entries)

@@ -20,11 +20,11 @@ import (
 	"k8s.io/client-go/rest"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/workload"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // onMember is a client of a member's API server. Only a real API server shows which defaults it
@@ -47,7 +47,7 @@ func withMember(run func() int) int {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
 		return 1
 	}
-	environment := &envtest.Environment{UseExistingCluster: new(false)}
+	environment := servertest.New()
 	code, err := func() (int, error) {
 		config, err := environment.Start()
 		if err != nil {

@@ -8,14 +8,15 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 func TestLock_opens_and_closes_the_fence(t *testing.T) {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
 		t.Fatal("KUBEBUILDER_ASSETS is not set: `make test` builds etcd and kube-apiserver and sets it")
 	}
-	hub := &envtest.Environment{ControlPlaneStartTimeout: time.Minute}
+	hub := servertest.New()
 	t.Cleanup(func() { _ = hub.Stop() })
 	config, err := hub.Start()
 	if err != nil {

@@ -19,13 +19,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
-// New returns an API server with the CRDs in these directories. It is not started.
+// New returns an API server with the CRDs in these directories. It is not started. It may take
+// minutes to start on a busy machine.
 func New(crds ...string) *envtest.Environment {
 	return &envtest.Environment{
 		CRDDirectoryPaths:        crds,
 		ErrorIfCRDPathMissing:    true,
 		UseExistingCluster:       new(false),
-		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStartTimeout: 5 * time.Minute,
 	}
 }
 

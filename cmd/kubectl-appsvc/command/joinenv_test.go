@@ -21,6 +21,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 const secretNamespace = "fleetwright-system"
@@ -38,7 +40,7 @@ type memberEnv struct {
 func startMember(t *testing.T) *memberEnv {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	m := &memberEnv{environment: &envtest.Environment{UseExistingCluster: new(false)}}
+	m := &memberEnv{environment: servertest.New()}
 	config, err := m.environment.Start()
 	if err != nil {
 		t.Fatal(err)

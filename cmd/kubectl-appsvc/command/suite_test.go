@@ -23,6 +23,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // hub is a client of an API server with the CRDs and without an operator: the tests write the status.
@@ -62,11 +63,7 @@ func withHub(run func() int) int {
 		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
 		return 1
 	}
-	hubEnvironment = &envtest.Environment{
-		CRDDirectoryPaths:     []string{"../../../config/crd/bases"},
-		ErrorIfCRDPathMissing: true,
-		UseExistingCluster:    new(false),
-	}
+	hubEnvironment = servertest.New("../../../config/crd/bases")
 	code, err := func() (int, error) {
 		config, err := hubEnvironment.Start()
 		if err != nil {

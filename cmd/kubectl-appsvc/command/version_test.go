@@ -20,6 +20,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // runOf runs the plugin of a version.
@@ -98,7 +99,7 @@ func TestVersion_without_an_operator(t *testing.T) {
 // TestOlder_hub tests what commands say if the CRDs of the hub lack what they need: on an API server
 // with the CRDs of the first release.
 func TestOlder_hub(t *testing.T) {
-	environment := &envtest.Environment{UseExistingCluster: new(false)}
+	environment := servertest.New()
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(err)

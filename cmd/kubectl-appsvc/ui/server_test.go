@@ -20,6 +20,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // testTimeout is long enough on a busy machine for what usually takes almost no time.
@@ -419,7 +420,7 @@ func TestServer_says_that_the_hub_is_lost_and_returns(t *testing.T) {
 
 func TestServer_says_that_the_hub_has_no_CRDs(t *testing.T) {
 	t.Parallel()
-	environment := &envtest.Environment{UseExistingCluster: new(false)}
+	environment := servertest.New()
 	config, err := environment.Start()
 	if err != nil {
 		t.Fatal(err)

@@ -18,6 +18,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/liveness"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 var (
@@ -60,7 +61,7 @@ func withHub(run func() int) int {
 }
 
 func startHub() (*envtest.Environment, *rest.Config, error) {
-	environment := &envtest.Environment{CRDDirectoryPaths: []string{"../../../config/crd/bases"}, ErrorIfCRDPathMissing: true, UseExistingCluster: new(false)}
+	environment := servertest.New("../../../config/crd/bases")
 	config, err := environment.Start()
 	if err != nil {
 		return nil, nil, fmt.Errorf("start the API server: %w", err)

@@ -25,9 +25,9 @@ import (
 const bookmarkInterval = time.Minute
 
 // standin stands in for the API server of a member. It keeps Deployments and Services in memory, as
-// they are applied, and the metadata of copies, and every Deployment is ready at once. It serves what the operator asks for on
-// a member that it delivers to, and nothing else. A thousand real API servers do not fit on one
-// machine.
+// they are applied, and the metadata of copies, and every Deployment is ready at once. It serves
+// what the operator asks for on a member that it delivers to, and nothing else. A thousand real API
+// servers do not fit on one machine.
 type standin struct {
 	uid   types.UID
 	token string
