@@ -456,11 +456,15 @@ type HubBehind struct {
 }
 
 // HasSlices reports whether the entries of an AppService, as the hub stores it, are in
-// AppServiceSlices. An older version of Fleetwright does not know slices. It keeps clustersIn and
-// writes clusters, which are newer than the slices then.
+// AppServiceSlices. An older version of Fleetwright does not know slices. It keeps clustersIn, and
+// writes clusters and the summary, which are newer than the slices then. Entries are in slices only
+// if there are many, so a summary without any is from an older version.
 func (s *AppServiceStatus) HasSlices() bool {
-	return s.ClustersIn == ClustersInSlices && len(s.Clusters) == 0
+	return s.ClustersIn == ClustersInSlices && len(s.Clusters) == 0 && s.Summary.Entries() > 0
 }
+
+// Entries returns the number of all entries.
+func (s *ClusterSummary) Entries() int32 { return s.Clusters + s.Removing + s.Detached }
 
 // IsHubBehind reports whether any cluster has objects that this hub never planned.
 func (s *AppServiceStatus) IsHubBehind() bool {

@@ -228,6 +228,7 @@ func (s *setup) writeEntries(entries ...v1alpha1.ClusterStatus) {
 	if s.inSlices {
 		s.writeSlices(entries)
 		s.app.Status.ClustersIn, s.app.Status.Clusters = v1alpha1.ClustersInSlices, nil
+		s.app.Status.Summary.Clusters = int32(max(1, len(entries)))
 	}
 	s.must(onHub.Status().Update(s.Context(), s.app))
 }

@@ -276,6 +276,7 @@ func TestHubBehind_in_slices_holds(t *testing.T) {
 // inSlices returns an AppService whose entries are in slices, and the slices.
 func inSlices(app *v1alpha1.AppService) (*v1alpha1.AppService, appslice.Slices) {
 	split := appslice.Split(app, app.Status.Clusters)
+	app.Status.Summary.Clusters = int32(len(app.Status.Clusters))
 	app.Status.ClustersIn, app.Status.Clusters = v1alpha1.ClustersInSlices, nil
 	return app, split
 }

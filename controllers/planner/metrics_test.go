@@ -113,6 +113,7 @@ func TestMetrics_count_the_clusters_whose_pods_cannot_run(t *testing.T) {
 func TestMetrics_count_pod_failures_of_entries_in_slices(t *testing.T) {
 	app := v1alpha1.AppService{}
 	app.Namespace, app.Name, app.UID, app.Status.ClustersIn = "shop", "web", "uid", v1alpha1.ClustersInSlices
+	app.Status.Summary.Clusters = 2
 	failing := []v1alpha1.ClusterStatus{{Name: "east", Reason: v1alpha1.ReasonFailedMount}, {Name: "west", Reason: v1alpha1.ReasonRollingOut}}
 	part := v1alpha1.AppServiceSlice{AppService: v1alpha1.AppServiceReference{Name: "web", UID: "uid"}, Slot: 3, Clusters: failing}
 	part.Namespace, part.Name = "shop", appslice.Name("web", 3)

@@ -251,6 +251,33 @@ func TestLeftover_slices_are_deleted(t *testing.T) {
 	s.waitForEntries(s.allReady("east")...)
 }
 
+// An older version does not know slices. It has removed the AppService from all clusters, and written a
+// status without entries. What the slices still have is older, also the removal of a cluster that has
+// joined again since.
+func TestSlices_of_before_a_rollback_are_not_the_record(t *testing.T) {
+	s := newSliced(t)
+	s.edit(onlyOn("east", "north", "south"))
+	for _, member := range four[:3] {
+		s.report(member, s.readyObservation())
+	}
+	s.waitForEntries(append(s.allReady(four[:3]...), s.entry("west", v1alpha1.ClusterRemoving, atGeneration(1), applied(1, 2)))...)
+	s.stop()
+	s.edit(onlyOn("nowhere"))
+	raw := &v1alpha1.AppService{}
+	s.must(hub.Get(t.Context(), s.key(), raw))
+	raw.Status.ObservedGeneration, raw.Status.Summary = raw.Generation, v1alpha1.ClusterSummary{Display: "0/0"}
+	s.must(hub.Status().Update(t.Context(), raw))
+	if all, _, err := entries.Read(t.Context(), hub, raw); err != nil || len(all) > 0 {
+		t.Errorf("delivery acts on entries that the older version has removed: %+v (%v)", all, err)
+	}
+	s.start()
+	s.waitForSlices(0)
+	s.waitForEntries()
+	if s.app.Status.ClustersIn != "" {
+		t.Errorf("no entries are in %s", s.app.Status.ClustersIn)
+	}
+}
+
 // A plan from slices that are older than the planner's own last write could exceed a limit, and
 // would meet no conflict.
 func TestSlices_that_are_stale_are_not_planned_from(t *testing.T) {

@@ -111,7 +111,7 @@ func TestDrain_reads_slices(t *testing.T) {
 	for _, name := range []string{"slices-on", "slices-off", "slices-missing", "slices-misnamed"} {
 		app := &v1alpha1.AppService{}
 		create(t, app, "{metadata: {name: "+name+", namespace: default}, spec: {image: nginx}}")
-		setStatus(t, app, func(s *v1alpha1.AppServiceStatus) { s.ClustersIn = v1alpha1.ClustersInSlices })
+		setStatus(t, app, func(s *v1alpha1.AppServiceStatus) { s.ClustersIn, s.Summary.Clusters = v1alpha1.ClustersInSlices, 1 })
 		var all []v1alpha1.ClusterStatus
 		if name == "slices-on" {
 			all = append(all, removalPending("sliced", "north"))

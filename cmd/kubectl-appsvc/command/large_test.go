@@ -94,7 +94,7 @@ func createSlices(t *testing.T, app *v1alpha1.AppService, all []v1alpha1.Cluster
 			}
 		})
 	}
-	setStatus(t, app, func(s *v1alpha1.AppServiceStatus) { s.ClustersIn = v1alpha1.ClustersInSlices })
+	setStatus(t, app, func(s *v1alpha1.AppServiceStatus) { s.ClustersIn, s.Summary.Clusters = v1alpha1.ClustersInSlices, 1 })
 }
 
 // countRequests returns the kubeconfig of a proxy of the hub, and the number of requests so far.

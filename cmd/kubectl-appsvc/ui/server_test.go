@@ -210,7 +210,7 @@ func TestServer_joins_the_entries_of_slices(t *testing.T) {
 	t.Parallel()
 	namespace := newNamespace(t)
 	app := newApp(namespace, "big")
-	app.Status.ClustersIn = v1alpha1.ClustersInSlices
+	app.Status.ClustersIn, app.Status.Summary.Clusters = v1alpha1.ClustersInSlices, 2
 	create(t, app)
 	entries := []v1alpha1.ClusterStatus{newEntry("east", "Ready"), newEntry("west", "Ready")}
 	parts := appslice.Split(app, entries)
