@@ -70,8 +70,9 @@ const (
 	// refuses them. The message has the error.
 	ReasonSlicesRefused = "SlicesRefused"
 	// ReasonRevisionsRefused: the hub refuses the ControllerRevision with the new template, for
-	// example because of a quota. The clusters keep their template, and the rollout of the revision
-	// before goes on. Change what refuses it. The message has the error.
+	// example because of a quota, or does not return ControllerRevisions. The clusters keep their
+	// template, and the rollout of the revision before goes on. Change what refuses it. The message has
+	// the error.
 	ReasonRevisionsRefused = "RevisionsRefused"
 	// ReasonSuspended: spec.suspend stops all changes. The clusters keep what they run.
 	ReasonSuspended = "Suspended"

@@ -24,16 +24,19 @@ func (r *Reconciler) hasConfiguration(app *v1alpha1.AppService) bool {
 
 // configure decides about the configuration of an AppService, and stores the snapshots of the
 // decision. It reports whether the spec may need another revision than that of the status, and may have
-// it now, and returns the history if it was listed.
+// it now, and returns the history if it was listed. It returns an unlistedError if it cannot be listed.
 //
 // That the status has the present generation does not mean that the spec has a revision: the spec may
 // wait for a source. So its template is compared with that of the revision.
 func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input, isRetry bool) (isNeeded bool, listed *revision.History, err error) {
 	known, isValid := r.histories.of(app)
 	if !isValid {
+		if refusal := r.throttle.refusedRevision(app, in.Now.Time); refusal != nil {
+			return false, nil, unlistedError{refusal}
+		}
 		history, err := r.listRevisions(ctx, app)
 		if err != nil {
-			return false, nil, r.reportRevisionsRefused(ctx, app, err)
+			return false, nil, unlistedError{err}
 		}
 		known, listed = r.histories.remember(app, history, in.Revision), &history
 	}

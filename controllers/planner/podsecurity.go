@@ -137,7 +137,7 @@ func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number i
 }
 
 // checksOf returns the checks of a revision, and what it must comply with. It returns nil for a
-// revision that is missing, which no cluster gets.
+// revision that is missing, which no cluster gets, and for one that cannot be read: see planUnread.
 func (r *Reconciler) checksOf(ctx context.Context, in *rollout.Input, number int64) (*podChecks, *v1alpha1.PodSecurity, error) {
 	if number == in.Revision && !in.IsSpecPending {
 		return newPodChecks(in.App), in.PodSecurity, nil
@@ -146,7 +146,7 @@ func (r *Reconciler) checksOf(ctx context.Context, in *rollout.Input, number int
 	if templates.IsMissing(err) {
 		return nil, nil, nil
 	} else if err != nil {
-		return nil, nil, err
+		return nil, nil, r.planUnread(in, number, err)
 	}
 	composed := *in.App // which must not be modified
 	composed.Spec = revision.Compose(in.App.Spec, stored.Template)

@@ -39,7 +39,11 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	var listed *revision.History
 	if r.hasConfiguration(app) {
 		var err error
-		if isNeeded, listed, err = r.configure(ctx, app, in, isRetry); err != nil {
+		isNeeded, listed, err = r.configure(ctx, app, in, isRetry)
+		var unlisted unlistedError
+		if errors.As(err, &unlisted) {
+			return r.planUnlisted(ctx, app, in, unlisted.cause)
+		} else if err != nil {
 			return err
 		}
 		snapshots = in.Configuration.Configuration
@@ -60,7 +64,7 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	if listed == nil {
 		history, err := r.listRevisions(ctx, app)
 		if err != nil {
-			return r.reportRevisionsRefused(ctx, app, err)
+			return r.planUnlisted(ctx, app, in, err)
 		}
 		listed = &history
 	}
@@ -150,10 +154,10 @@ func (r *Reconciler) checkStable(ctx context.Context, in *rollout.Input) error {
 		return nil
 	}
 	_, err := r.templates.Revision(ctx, in.App, stable)
-	if in.IsStableMissing = templates.IsMissing(err); in.IsStableMissing {
+	if in.IsStableMissing = templates.IsMissing(err); in.IsStableMissing || err == nil {
 		return nil
 	}
-	return err
+	return r.planUnread(in, stable, err)
 }
 
 func (r *Reconciler) reportRevisionsRefused(ctx context.Context, app *v1alpha1.AppService, refusal error) error {

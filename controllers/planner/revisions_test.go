@@ -234,45 +234,109 @@ func TestRefused_revision_does_not_end_the_watch_on_the_rollout(t *testing.T) {
 	s.waitForPlan()
 }
 
-// Somebody has updated the operator without its permissions.
-func TestMissing_permission_to_read_revisions_is_reported(t *testing.T) {
-	s := newRunning(t, "east")
+// forbidRevisions takes the permissions for ControllerRevisions away from the planner, as somebody does
+// who updates the operator without its permissions. It returns a function that gives them back.
+func (s *fixture) forbidRevisions() (restore func()) {
+	s.Helper()
 	role := &rbacv1.ClusterRole{}
-	s.must(hub.Get(t.Context(), client.ObjectKey{Name: "fleetwright"}, role))
+	s.must(hub.Get(s.Context(), client.ObjectKey{Name: "fleetwright"}, role))
 	rules := role.Rules
 	setRules := func(rules []rbacv1.PolicyRule) {
 		role.Rules = rules
 		s.must(hub.Update(context.Background(), role))
 	}
 	setRules(slices.DeleteFunc(slices.Clone(rules), func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "controllerrevisions") }))
-	restore := sync.OnceFunc(func() { setRules(rules) })
-	t.Cleanup(restore)
 	user, err := client.New(granted, client.Options{Scheme: kinds})
 	s.must(err)
 	awaitPermission := func(want bool) {
-		t.Helper()
-		eventually(t, func() error {
-			err := user.List(t.Context(), &appsv1.ControllerRevisionList{}, client.InNamespace(s.app.Namespace))
+		s.Helper()
+		eventually(s.T, func() error {
+			err := user.List(context.Background(), &appsv1.ControllerRevisionList{}, client.InNamespace(s.app.Namespace))
 			if is := !apierrors.IsForbidden(err); is != want {
 				return fmt.Errorf("the planner may list revisions: %t (%v)", is, err) //nolint:errorlint // There may be no error.
 			}
 			return nil
 		})
 	}
+	restore = sync.OnceFunc(func() {
+		setRules(rules)
+		awaitPermission(true)
+	})
+	s.Cleanup(restore)
 	awaitPermission(false)
-	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
-	eventually(t, func() error {
+	return restore
+}
+
+// waitForUnlisted waits until the conditions say that the revisions cannot be read.
+func (s *fixture) waitForUnlisted(words string) {
+	s.Helper()
+	eventually(s.T, func() error {
 		s.readApp()
 		ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
-		if ready.Reason != v1alpha1.ReasonRevisionsRefused || !strings.Contains(ready.Message, `cannot list resource "controllerrevisions"`) {
+		if ready.Reason != v1alpha1.ReasonRevisionsRefused || !strings.Contains(ready.Message, words) {
 			return fmt.Errorf("Ready is %+v", ready)
 		}
 		return nil
 	})
+}
+
+const cannotList = `cannot list resource "controllerrevisions"`
+
+func TestMissing_permission_to_read_revisions_is_reported(t *testing.T) {
+	s := newRunning(t, "east")
+	restore := s.forbidRevisions()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Replicas = "web:2", new(int32(5)) })
+	s.waitForUnlisted(cannotList)
+	if entry := s.app.Status.Cluster("east"); entry.Revision != 1 || entry.Replicas != 5 {
+		t.Errorf("the entry of east is %+v", entry)
+	}
 	restore()
-	awaitPermission(true)
 	s.restart() // which tries again at once
 	s.waitForRevision(2)
+}
+
+// While the revisions cannot be listed, the rollout of the revision of the status is watched, also by a
+// new process, which has read none of them.
+func TestUnlisted_revisions_do_not_end_the_watch_on_the_rollout(t *testing.T) {
+	for name, isRestarted := range map[string]bool{"in the same process": false, "in a new process": true} {
+		t.Run(name, func(t *testing.T) {
+			members := []string{"east", "west"}
+			s := newSoaking(t, members...)
+			restore := s.forbidRevisions()
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
+			s.waitForUnlisted(cannotList)
+			if isRestarted {
+				s.restart()
+			}
+			s.join("north") // its first delivery would need the content of a revision
+			s.edit(annotate(v1alpha1.AnnotationAbort, "2"))
+			s.waitForReason(v1alpha1.ReasonRollingBack)
+			s.waitForRevisions(map[string]int64{"east": 1, "west": 1})
+			if north := s.app.Status.Cluster("north"); isRestarted && (north == nil || north.Revision != 0) {
+				t.Errorf("the entry of north is %+v", north)
+			}
+			restore()
+			s.restart() // which tries again at once
+			s.waitForStoredRevisions(3)
+			s.waitForPlan()
+		})
+	}
+}
+
+// An error that may be temporary ends the watch for ten seconds at most.
+func TestRevisions_that_fail_to_be_listed_do_not_end_the_watch_on_the_rollout(t *testing.T) {
+	members := []string{"east", "west"}
+	s := newSoaking(t, members...)
+	s.sent.refuseReads("/controllerrevisions")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:3" })
+	s.waitForUnlisted("refused by the test")
+	s.edit(annotate(v1alpha1.AnnotationAbort, "2"))
+	s.waitForReason(v1alpha1.ReasonRollingBack)
+	s.waitForRevisions(map[string]int64{"east": 1, "west": 1})
+	s.sent.refuseReads("")
+	s.restart() // which tries again at once
+	s.waitForStoredRevisions(3)
+	s.waitForPlan()
 }
 
 // A newer CRD has a default for a field of the template. The spec differs from the stored revision

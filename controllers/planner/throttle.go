@@ -25,6 +25,8 @@ const (
 	planPause = 20
 	// maxPlanPause limits this pause, because the process may have been suspended during a plan.
 	maxPlanPause = 10 * time.Second
+	// failureGap is the time without a failed read after which another one is the first of a series.
+	failureGap = time.Minute
 )
 
 // throttle limits the plans and the status writes that do not follow from an edit. The first ones
@@ -44,6 +46,8 @@ type appThrottle struct {
 	refusedGeneration int64
 	// refusal is why the hub refused the next revision, before retryTime of refusedGeneration.
 	refusal error
+	// firstFailure and lastFailure are the times of failed reads of the revisions.
+	firstFailure, lastFailure time.Time
 }
 
 func newThrottle() throttle { return throttle{apps: map[types.UID]*appThrottle{}} }
@@ -107,6 +111,19 @@ func (t *throttle) refusedRevision(app *v1alpha1.AppService, now time.Time) erro
 		return known.refusal
 	}
 	return nil
+}
+
+// failingSince records a failed read of the revisions of an AppService, and returns for how long
+// these reads have been failing.
+func (t *throttle) failingSince(app types.UID, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.of(app)
+	if now.Sub(known.lastFailure) > failureGap {
+		known.firstFailure = now
+	}
+	known.lastFailure = now
+	return now.Sub(known.firstFailure)
 }
 
 // untilRetry returns the time until another plan of an AppService whose objects the hub refused is

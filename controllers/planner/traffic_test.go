@@ -16,7 +16,8 @@ import (
 type traffic struct {
 	mu     sync.Mutex
 	writes []write
-	refuse string        // the path suffix of the requests that fail
+	refuse string        // the path suffix of the writes that fail
+	unread string        // the path suffix of the reads that fail
 	lose   string        // the path suffix of the requests whose responses are lost
 	held   chan struct{} // closed when writes may continue; nil while no write is blocked
 	resets int
@@ -33,6 +34,9 @@ type write struct {
 
 func (f *traffic) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
+		if r.Method == http.MethodGet && f.isRefusedRead(r.URL.Path) {
+			return nil, errors.New("refused by the test")
+		}
 		if r.Method == http.MethodGet || strings.HasPrefix(r.URL.Path, "/apis/events.k8s.io/") { // events arrive at any time
 			return next.RoundTrip(r)
 		}
@@ -127,6 +131,19 @@ func (f *traffic) refuseWrites(end string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.refuse = end
+}
+
+// refuseReads makes reads of paths with this suffix fail. An empty suffix makes none fail.
+func (f *traffic) refuseReads(end string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.unread = end
+}
+
+func (f *traffic) isRefusedRead(path string) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.unread != "" && strings.HasSuffix(path, f.unread)
 }
 
 // loseResponses makes writes to paths with this suffix fail after the hub has processed them. An

@@ -32,7 +32,12 @@ func (r *revisions) startWithStable(clusters []*stagedCluster) {
 
 // isNew reports whether a cluster has no revision and may get one.
 func (r *revisions) isNew(c *stagedCluster) bool {
-	return !r.isFrozen && c.entry.Revision == 0 && c.entry.Phase != v1alpha1.ClusterUnknown
+	return !r.isFrozen && !r.isUnread(c) && c.entry.Revision == 0 && c.entry.Phase != v1alpha1.ClusterUnknown
+}
+
+// isUnread reports whether a cluster has no revision, and gets none because its content cannot be read.
+func (r *revisions) isUnread(c *stagedCluster) bool {
+	return r.in.AreRevisionsUnread && c.entry.Revision == 0
 }
 
 // stable returns the stable revision, or 0 if there is none to return to.
@@ -53,7 +58,7 @@ func (r *revisions) isMissing(revision int64) bool {
 // assign sets the desired revision of a cluster in a rollout.
 func (r *revisions) assign(c *stagedCluster, revision int64) {
 	e := &c.entry
-	if revision == 0 || e.Revision == revision || r.isMissing(revision) || r.isRefused(c, revision) {
+	if revision == 0 || e.Revision == revision || r.isMissing(revision) || r.isUnread(c) || r.isRefused(c, revision) {
 		return
 	}
 	wasStable := e.Revision != 0 && e.Revision == r.status.StableRevision

@@ -24,7 +24,7 @@ func (r *revisions) assignAtOnce() {
 		case r.isMissing(revision) && c.entry.Revision == 0: // a new cluster gets the one that exists
 			revision = r.stable()
 		}
-		if !r.isFrozen && revision != 0 && revision != c.entry.Revision && !r.isMissing(revision) && !r.isRefused(c, revision) {
+		if !r.isFrozen && revision != 0 && revision != c.entry.Revision && !r.isMissing(revision) && !r.isUnread(c) && !r.isRefused(c, revision) {
 			r.in.reassign(c.entryPlan, revision)
 		}
 	}

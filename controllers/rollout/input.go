@@ -35,14 +35,18 @@ type Input struct {
 	// IsStableMissing is set if the ControllerRevision of the stable revision is missing, or a snapshot
 	// that it names. No cluster gets this revision then.
 	IsStableMissing bool
-	// IsRevisionMissing is set if a snapshot that the revision names is missing. No cluster gets this
-	// revision then, and those that have it keep it.
+	// IsRevisionMissing is set if a snapshot that the revision names is missing, or if the content of
+	// the revision is needed and cannot be read. No cluster gets this revision then, and those that have
+	// it keep it.
 	IsRevisionMissing bool
+	// AreRevisionsUnread is set if the content of a revision that clusters may get cannot be read at
+	// present. New clusters get no revision then, because it may not comply with pod security there.
+	AreRevisionsUnread bool
 	// Configuration is what was decided about spec.configuration. It is nil for an AppService without
 	// configuration, and while the AppService is being deleted.
 	Configuration *configuration.Decision
-	// RevisionRefused is why the hub refuses to store the revision of the spec, or nil. Revision is the one
-	// before that edit then, whose rollout goes on.
+	// RevisionRefused is why the hub refuses to store the revision of the spec, or to return revisions, or
+	// nil. Revision is the one of the status then, whose rollout goes on.
 	RevisionRefused error
 	// IsSpecPending is set if the spec has no revision yet, because it waits for its configuration or
 	// is refused. Revision is the one before that edit then, or 0.

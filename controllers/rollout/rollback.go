@@ -116,7 +116,7 @@ func (r *revisions) goBack() (isLeft, isUpdating bool) {
 	isLeft = stable == 0
 	for _, s := range r.stages {
 		returns := func(c *stagedCluster) bool {
-			return c.entry.Revision != stable && !r.isRefused(c, stable) && (c.entry.Revision != 0 || r.startsWithStable(c))
+			return c.entry.Revision != stable && !r.isRefused(c, stable) && !r.isUnread(c) && (c.entry.Revision != 0 || r.startsWithStable(c))
 		}
 		updating := r.returnClusters(s, returns)
 		isLeft = isLeft || slices.ContainsFunc(s.clusters, returns)

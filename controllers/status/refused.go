@@ -16,7 +16,7 @@ import (
 // effects say what is not done while the hub refuses objects, by reason.
 var effects = map[string]string{
 	v1alpha1.ReasonSlicesRefused:    "the hub refuses an AppServiceSlice, so the plan is not complete",
-	v1alpha1.ReasonRevisionsRefused: "the hub refuses a ControllerRevision, so the new template is not delivered",
+	v1alpha1.ReasonRevisionsRefused: "the hub refuses to store or return a ControllerRevision, so the new template is not delivered",
 }
 
 // IsRefusal reports whether an error is the answer of the hub that it refuses an object. It reports false
@@ -34,8 +34,9 @@ func refusalMessage(reason string, refusal error) string {
 	return effects[reason] + ": change the permission, the quota, the policy or the webhook that refuses it; " + rollout.BoundMessage(refusal.Error())
 }
 
-// withRefusedRevision returns the conditions of an AppService whose next revision the hub refuses. The
-// rollout of the revision before goes on, and RolledOut describes it until it is over.
+// withRefusedRevision returns the conditions of an AppService whose next revision the hub refuses, or
+// whose revisions it does not return. The rollout of the revision before goes on, and RolledOut describes
+// it until it is over. Configured stays if the configuration could not be decided.
 func (in report) withRefusedRevision(conditions []metav1.Condition) []metav1.Condition {
 	message := refusalMessage(v1alpha1.ReasonRevisionsRefused, in.RevisionRefused)
 	next := slices.DeleteFunc(conditions, func(c metav1.Condition) bool {
@@ -45,6 +46,9 @@ func (in report) withRefusedRevision(conditions []metav1.Condition) []metav1.Con
 	refused := []metav1.Condition{
 		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonRevisionsRefused, message),
 		condition(v1alpha1.ConditionStalled, metav1.ConditionTrue, v1alpha1.ReasonRevisionsRefused, message),
+	}
+	if configured := meta.FindStatusCondition(in.App.Status.Conditions, v1alpha1.ConditionConfigured); configured != nil && in.Configuration == nil {
+		next = append(next, *configured)
 	}
 	if in.App.Spec.Rollout != nil && meta.FindStatusCondition(next, v1alpha1.ConditionRolledOut) == nil {
 		refused = append(refused, condition(v1alpha1.ConditionRolledOut, metav1.ConditionFalse, v1alpha1.ReasonRevisionsRefused, message))
