@@ -170,6 +170,18 @@ func TestRollout_with_an_active_stage_that_all_clusters_leave(t *testing.T) {
 		relabel(s, "nowhere")
 		s.passes(time.Minute).annotated(v1alpha1.AnnotationPromote, "2/canary").settles("Completed 2, stable 2: canary Completed 0/0, world Completed 3/3, (rest) Completed 2/2")
 	})
+	t.Run("it is over when it is promoted, also the last one", func(t *testing.T) {
+		for _, value := range []string{"2", "2/(rest)"} {
+			s := newScenario(t)
+			s.join("other-1", "nowhere")
+			s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3, (rest) Completed 1/1")
+			s.edited("ok-1").passes(7*time.Minute + 10*time.Second)
+			s.is("Progressing 2, stable 1: canary Completed 2/2, world Completed 3/3, (rest) Progressing 1/1")
+			s.members["other-1"].member.Labels["stage"] = "world"
+			s.settles("Progressing 2, stable 1: canary Completed 2/2, world Completed 4/4, (rest) Progressing 0/0")
+			s.annotated(v1alpha1.AnnotationPromote, value).settles("Completed 2, stable 2: canary Completed 2/2, world Completed 4/4, (rest) Completed 0/0")
+		}
+	})
 	t.Run("the Secrets of its clusters are replaced", func(t *testing.T) {
 		s := begun(t)
 		one, two := s.members["canary-1"], s.members["canary-2"]

@@ -25,7 +25,7 @@ func (r *revisions) finish(entries []v1alpha1.ClusterStatus) []time.Time {
 	}
 	r.status.Stages = nil
 	for _, s := range r.stages {
-		if s.Name == RestStage && len(r.stages) > 1 && len(s.clusters) == 0 && !s.isActive() {
+		if r.isLeftOut(s) {
 			continue
 		}
 		r.count(s)
@@ -34,9 +34,10 @@ func (r *revisions) finish(entries []v1alpha1.ClusterStatus) []time.Time {
 	return append(deadlines, r.deadlines(entries)...)
 }
 
-// isLeftOut reports whether the status does not have a stage: the last one, if all clusters are in others.
+// isLeftOut reports whether the status does not have a stage: the last one, if it has not begun and all
+// clusters are in others.
 func (r *revisions) isLeftOut(s *stage) bool {
-	return s.Name == RestStage && len(r.stages) > 1 && len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted
+	return s.Name == RestStage && len(r.stages) > 1 && len(s.clusters) == 0 && !s.isActive()
 }
 
 // count counts the clusters of a stage.
