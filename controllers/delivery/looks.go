@@ -13,13 +13,15 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// looks knows since when this process knows what the hub has of each AppService: since its start, or
+// looks knows since when this process knows what the hub has of each AppService: since it leads, or
 // since the hub went back to an earlier state. Each such time is a look. A workload that is missing
 // at the first look may have been moved by an edit that the hub has lost, so it is not created before
 // the planner has answered for this look. What is new since then is created at once. It is safe for
 // concurrent use.
 type looks struct {
-	start observation.Look
+	// start returns the first look. It begins when it is first used, because a process that waits for
+	// the Lease does not see what another leader does.
+	start func() observation.Look
 
 	mu sync.Mutex
 	// rewound has the look of each AppService that went back to an earlier state.
@@ -35,7 +37,9 @@ const lookIDLength = 10
 
 func newLooks() *looks {
 	return &looks{
-		start:   observation.Look{ID: rand.String(lookIDLength), Since: metav1.Now().Rfc3339Copy()},
+		start: sync.OnceValue(func() observation.Look {
+			return observation.Look{ID: rand.String(lookIDLength), Since: metav1.Now().Rfc3339Copy()}
+		}),
 		rewound: map[types.UID]observation.Look{}, newApps: map[types.UID]bool{}, newEntries: map[types.UID]map[string]bool{},
 	}
 }
@@ -47,7 +51,7 @@ func (l *looks) of(app types.UID) observation.Look {
 	if look, found := l.rewound[app]; found {
 		return look
 	}
-	return l.start
+	return l.start()
 }
 
 // isNew reports whether an AppService, or its entry for a cluster, is new since the current look.
@@ -78,7 +82,7 @@ func (l *looks) noteRewound(app types.UID) {
 
 func (l *looks) rewind(app types.UID) {
 	l.rewinds++
-	l.rewound[app] = observation.Look{ID: fmt.Sprintf("%s-%d", l.start.ID, l.rewinds), Since: metav1.NewTime(time.Now()).Rfc3339Copy()}
+	l.rewound[app] = observation.Look{ID: fmt.Sprintf("%s-%d", l.start().ID, l.rewinds), Since: metav1.NewTime(time.Now()).Rfc3339Copy()}
 	delete(l.newApps, app)
 	delete(l.newEntries, app)
 }
