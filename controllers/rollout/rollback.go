@@ -81,28 +81,40 @@ func (r *revisions) rollBack() {
 	}
 }
 
-// judgeReturns records whether the stable revision fails on more clusters of a stage than may fail, of
-// those that were Ready when they returned to it. A cluster that was not Ready then may be broken by
-// itself. The record stays until enough of them are available.
+// judgeReturns records the clusters on which the stable revision fails, if it does on more clusters of a
+// stage than may fail, of those that were Ready when they returned to it. A cluster that was not Ready
+// then may be broken by itself. A cluster that was recorded counts until it is available, also while it
+// cannot be observed.
 func (r *revisions) judgeReturns() {
-	wasFailing := r.returnsFail()
+	recorded := r.status.ReturnFailedClusters
 	for _, s := range r.stages {
 		var failed []*stagedCluster
+		unrecorded := 0 // that may have failed: the record has only the first ones
 		for _, c := range s.clusters {
-			if e := &c.entry; e.Returned && e.Revision == r.status.StableRevision && (wasFailing || r.hasFailed(c)) {
+			switch e := &c.entry; {
+			case !e.Returned || e.Revision != r.status.StableRevision:
+			case r.hasFailed(c) || slices.Contains(recorded, e.Name):
 				failed = append(failed, c)
+			case len(recorded) == maxNamed && e.Phase != v1alpha1.ClusterUnknown:
+				unrecorded++
 			}
 		}
-		switch {
-		case len(failed) <= s.maxFailed():
-		case wasFailing:
-			return
-		default:
-			r.status.ReturnFailedClusters, r.status.ReturnFailedReason = r.describeFailed(failed)
+		if len(failed) > 0 && len(failed)+unrecorded > s.maxFailed() {
+			r.recordReturns(failed)
 			return
 		}
 	}
 	r.status.ReturnFailedClusters, r.status.ReturnFailedReason = nil, ""
+}
+
+// recordReturns records on which clusters the stable revision fails. The reason stays while the first of
+// them is the same: it may not be known any more.
+func (r *revisions) recordReturns(failed []*stagedCluster) {
+	names, reason := r.describeFailed(failed)
+	if recorded := r.status.ReturnFailedClusters; len(recorded) == 0 || recorded[0] != names[0] {
+		r.status.ReturnFailedReason = reason
+	}
+	r.status.ReturnFailedClusters = names
 }
 
 // returnsFail reports whether the stable revision fails on clusters that returned to it.

@@ -507,6 +507,55 @@ func TestRollback_to_a_revision_that_fails_too(t *testing.T) {
 		s.settles(allBack).revisionsAre("11111")
 		failsWith(s, 0)
 	})
+	soaking := func(t *testing.T, worlds int) *scenario { // with maxUnavailable 2
+		s := newFirstRollout(t, stageWith(1, soaksFor(3600)), func(r *v1alpha1.Rollout) { r.MaxUnavailable = new(intstr.FromInt32(2)) })
+		clear(s.members)
+		for i := range worlds {
+			s.join(fmt.Sprintf("world-%d", i+1), "world")
+		}
+		s.settles(fmt.Sprintf("Completed 1, stable 1: canary Skipped 0/0, world Completed %[1]d/%[1]d", worlds))
+		s.edited("ok-1").passes(30 * time.Minute)
+		return s.is(fmt.Sprintf("Progressing 2, stable 1: canary Skipped 0/0, world Soaking %[1]d/%[1]d", worlds))
+	}
+	failsOn := func(s *scenario, want ...string) {
+		s.t.Helper()
+		if diff := cmp.Diff(want, s.app.Status.Rollout.ReturnFailedClusters); diff != "" {
+			s.t.Errorf("the stable revision fails on (-want +got):\n%s", diff)
+		}
+	}
+	t.Run("does not wait for a cluster that became unreachable and never failed", func(t *testing.T) {
+		s := soaking(t, 8).annotated(v1alpha1.AnnotationAbort, "2")
+		back := s.with(1)
+		s.members[back[0]].sick, s.members[back[1]].startup = true, time.Hour
+		s.passes(2 * time.Minute).cutOff(back[1]).passes(20 * time.Minute)
+		failsOn(s, back[0])
+		s.members[back[0]].sick = false
+		s.settles("RolledBack 2, stable 1: canary Skipped 0/0, world Soaking 0/8").revisionsAre("11111111")
+		failsOn(s)
+	})
+	t.Run("waits for a cluster that failed and became unreachable", func(t *testing.T) {
+		s := soaking(t, 8).annotated(v1alpha1.AnnotationAbort, "2")
+		failed := s.with(1)[0]
+		s.members[failed].refuses, s.members[failed].sick = true, true
+		s.passes(20 * time.Minute)
+		halted := s.with(2)
+		s.cutOff(failed).passes(3 * time.Hour)
+		failsOn(s, failed)
+		if diff := cmp.Diff(halted, s.with(2)); diff != "" {
+			t.Errorf("clusters with the aborted revision (-before +after):\n%s", diff)
+		}
+	})
+	t.Run("names the clusters on which it fails now", func(t *testing.T) {
+		s := soaking(t, 4)
+		s.templates[1] = "bad"
+		s.annotated(v1alpha1.AnnotationAbort, "2")
+		back := s.with(1)
+		s.passes(20 * time.Minute)
+		failsOn(s, back...)
+		s.templates[1], s.members[back[1]].sick = "ok-0 ", true
+		s.passes(5 * time.Minute)
+		failsOn(s, back[1])
+	})
 	t.Run("is over where all have returned, also after a restart", func(t *testing.T) {
 		s := newScenario(t, stageWith(1, soaksFor(3600)), func(r *v1alpha1.Rollout) { r.MaxUnavailable = new(intstr.FromString("100%")) })
 		s.edited("ok-1").passes(20 * time.Minute).templates[1] = "bad"
