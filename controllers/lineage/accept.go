@@ -50,7 +50,7 @@ func describe(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, stamp Sta
 	case !isSpecPlanned(app, stamp):
 	case hasLaterRevision(app, stamp):
 		behind.Revision = stamp.Revision
-	case isAfterRemoval(app, entry, stamp) && stamp.Placement == 0:
+	case isAfterRemoval(app, entry, stamp) && plausiblePlacement(app, entry, stamp) == 0:
 		behind.CreationTime = &metav1.Time{Time: stamp.ObjectCreated}
 	case isAfterRemoval(app, entry, stamp):
 		behind.Placement = stamp.Placement

@@ -6,13 +6,14 @@ import (
 	"fmt"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/numbering"
 )
 
 // isAfterRemoval reports whether an object belongs to a later placement than the one that a removal
 // ends: the restored hub has a removal that was completed or withdrawn after the backup. Labels of
 // clusters decide about placements too, so the spec and the generation may be the same.
 //
-// An object without a number is of an older version. It belongs to a later placement if it was
+// An object without a number is of an older version, and an outlier counts as none. It belongs to a later placement if it was
 // created after the removal had started. A removal that has not started yet is decided by what the
 // hub knows now. The deletion of an AppService is evidence about all its objects, because no
 // placement follows it.
@@ -20,16 +21,27 @@ func isAfterRemoval(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, s S
 	if entry == nil || entry.Phase != v1alpha1.ClusterRemoving || !app.DeletionTimestamp.IsZero() {
 		return false
 	}
-	if s.Placement == 0 {
+	placement := plausiblePlacement(app, entry, s)
+	if placement == 0 {
 		return s.ObjectCreated.After(entry.LastTransitionTime.Time)
 	}
-	return s.Placement > entry.Placement
+	return placement > entry.Placement
+}
+
+// plausiblePlacement returns the placement of a stamp, or 0 for an outlier, which is no placement of
+// any hub.
+func plausiblePlacement(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, s Stamp) int64 {
+	if numbering.IsOutlier(s.Placement, max(app.Status.Placement.Count, entry.Placement)) {
+		return 0
+	}
+	return s.Placement
 }
 
 // IsAfterTombstone reports whether an object belongs to a later placement than the one that a
-// tombstone ends.
+// tombstone ends. An outlier is no placement of any hub.
 func IsAfterTombstone(tombstone v1alpha1.AbandonedAppService, s Stamp) bool {
-	return tombstone.Placement != nil && s.UID == tombstone.UID && s.Placement > *tombstone.Placement
+	return tombstone.Placement != nil && s.UID == tombstone.UID &&
+		s.Placement > *tombstone.Placement && !numbering.IsOutlier(s.Placement, *tombstone.Placement)
 }
 
 // IsRemovalWithdrawn reports whether an object still has the number of an earlier placement, although

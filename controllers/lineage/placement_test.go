@@ -35,6 +35,8 @@ func TestIsAhead_of_a_removal(t *testing.T) {
 		"without numbers, an object of the same second":            {entry: removing(0), stamp: stampOf(0, 0)},
 		"without numbers, a younger object":                        {entry: removing(0), stamp: stampOf(0, time.Second), want: "Deployment was created at 2026-01-02T13:00:01Z, "},
 		"a younger object without a number":                        {entry: removing(2), stamp: stampOf(0, time.Second), want: "Deployment was created at 2026-01-02T13:00:01Z, "},
+		"an absurd number on an older object":                      {entry: removing(2), stamp: stampOf(9e12, -time.Second)},
+		"an absurd number on a younger object":                     {entry: removing(2), stamp: stampOf(9e12, time.Second), want: "Deployment was created at 2026-01-02T13:00:01Z, "},
 		"the deletion of the AppService":                           {entry: removing(2), stamp: stampOf(3, time.Second), deleting: true},
 		"the deletion of the AppService, an object without number": {entry: removing(0), stamp: stampOf(0, time.Second), deleting: true},
 		"an entry of the plan":                                     {entry: entryOf(v1alpha1.ClusterReady, 2), stamp: stampOf(3, time.Second)},
@@ -114,5 +116,8 @@ func TestIsAfterTombstone(t *testing.T) {
 		if got := lineage.IsAfterTombstone(test.tombstone, stamp); got != test.want {
 			t.Errorf("%s: got %v, want %v", name, got, test.want)
 		}
+	}
+	if lineage.IsAfterTombstone(of(new(int64(1))), lineage.Stamp{UID: "uid-1", Placement: 9e12}) {
+		t.Error("an absurd number counts as a later placement")
 	}
 }
