@@ -41,17 +41,6 @@ func (s *scenario) cutsOff(revision int64, after time.Duration, only ...string) 
 	return s
 }
 
-// with returns the names of the clusters that have a revision.
-func (s *scenario) with(revision int64) []string {
-	var names []string
-	for _, e := range s.app.Status.Clusters {
-		if e.Revision == revision {
-			names = append(names, e.Name)
-		}
-	}
-	return names
-}
-
 // rolledOut returns the message of the condition RolledOut.
 func (s *scenario) rolledOut() string {
 	for _, c := range status.Compute(s.input(), rollout.Plan(s.input())).Conditions {

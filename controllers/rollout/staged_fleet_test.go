@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -34,6 +35,9 @@ type stagedFleet struct {
 	// isUnlisted is set while it is not known which snapshots exist, as after a restart.
 	isUnlisted bool
 	lost       map[string]bool // the contents whose snapshots are lost
+	// unstartable are revisions whose pods do not start any more, as without their image. Pods that
+	// run already are not affected.
+	unstartable map[int64]bool
 }
 
 // stagedMember is a member of a stagedFleet.
@@ -46,16 +50,24 @@ type stagedMember struct {
 	refuses bool // it refuses every change
 	errs    bool // it answers every change with an error that may be temporary
 
+	// wants is the number of pods that an autoscaler of the member wants; 0 is that of the entry.
+	wants int32
+	// isAtZero is set while an autoscaler of the member runs no pods.
+	isAtZero bool
 	// adds is how many pods an autoscaler of the member has added that are not ready; loses is how many
 	// of the others are not.
 	adds, loses int32
+	// lags is set while its Deployment is not up to date, although all pods are ready.
+	lags bool
+	// isStuck is set if the pods were started with a revision that does not start any more.
+	isStuck bool
 	// isSilent is set while nothing comes from the member, and its MemberCluster is still Ready.
 	isSilent    bool
 	silentSince metav1.Time
 }
 
 func newStagedFleet() *stagedFleet {
-	w := &stagedFleet{app: NewInput().App, members: map[string]*stagedMember{}, seen: map[string]observation.Observation{}, seenSince: map[string]metav1.Time{}, now: Now, templates: map[int64]string{}, lost: map[string]bool{}}
+	w := &stagedFleet{app: NewInput().App, members: map[string]*stagedMember{}, seen: map[string]observation.Observation{}, seenSince: map[string]metav1.Time{}, now: Now, templates: map[int64]string{}, lost: map[string]bool{}, unstartable: map[int64]bool{}}
 	w.app.Generation = 1
 	w.app.Spec.Image = "ok-0"
 	w.app.Spec.Replicas = new(int32(2))
@@ -212,22 +224,31 @@ func (w *stagedFleet) deliver(name string) {
 		w.seen[name] = seen
 		return
 	case isApplied && m.runs != entry.Revision:
-		m.runs, m.started = entry.Revision, w.now
+		m.runs, m.started, m.isStuck = entry.Revision, w.now, w.unstartable[entry.Revision]
 	}
 	if isApplied {
 		seen.Applied = entry.Generation
 	}
-	isUp := m.runs != 0 && !m.sick && !strings.Contains(w.templates[m.runs], "bad") && w.now.Sub(m.started.Time) >= m.startup
-	seen.Phase, seen.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut
-	if m.runs != 0 && (isUp || entry.Replicas == 0) {
-		seen.Phase, seen.Reason = v1alpha1.ClusterReady, ""
-		seen.Replicas, seen.ReadyReplicas = entry.Replicas, entry.Replicas
-		if m.adds+m.loses > 0 && entry.Replicas > 0 {
-			seen.Phase, seen.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut
-			seen.Replicas, seen.ReadyReplicas = entry.Replicas+m.adds, entry.Replicas-m.loses
-		}
-	}
+	w.observePods(m, entry, &seen)
 	w.seen[name] = seen
+}
+
+// observePods sets in an observation the state of the pods of a member.
+func (w *stagedFleet) observePods(m *stagedMember, entry *v1alpha1.ClusterStatus, seen *observation.Observation) {
+	seen.Phase, seen.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut
+	pods := cmp.Or(m.wants, entry.Replicas)
+	if m.isAtZero {
+		pods = 0
+	}
+	isUp := !m.sick && !m.isStuck && !strings.Contains(w.templates[m.runs], "bad") && w.now.Sub(m.started.Time) >= m.startup
+	switch {
+	case m.runs == 0, pods > 0 && !isUp:
+	case pods > 0 && (m.adds+m.loses > 0 || m.lags):
+		seen.Replicas, seen.ReadyReplicas = pods+m.adds, pods-m.loses
+	default:
+		seen.Phase, seen.Reason = v1alpha1.ClusterReady, ""
+		seen.Replicas, seen.ReadyReplicas = pods, pods
+	}
 }
 
 func (w *stagedFleet) deliverAll() {
@@ -245,6 +266,17 @@ func (w *stagedFleet) setReady(name string, ready bool) {
 	if m.member.IsReady() != ready {
 		m.member.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: status, LastTransitionTime: w.now}}
 	}
+}
+
+// with returns the names of the clusters that have a revision.
+func (w *stagedFleet) with(revision int64) []string {
+	var names []string
+	for _, e := range w.app.Status.Clusters {
+		if e.Revision == revision {
+			names = append(names, e.Name)
+		}
+	}
+	return names
 }
 
 // advance lets time pass. If d is negative, the clock is set back, and the pods are as old as before.
