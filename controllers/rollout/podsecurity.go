@@ -34,11 +34,13 @@ func (r *revisions) hasRefusedTarget(c *stagedCluster) bool {
 
 // explainRefused makes the entries Failed of the clusters that would get a revision now if pod
 // security did not refuse it there. They keep what they run: delivery goes on with the revision that
-// they have.
+// they have. While a cluster may become available with that, its entry keeps the observed phase, because
+// minReadySeconds count from the beginning of the phase.
 func (r *revisions) explainRefused() {
 	for _, c := range r.clusters {
 		revision := r.dueRevision(c)
-		if c.entry.Phase == v1alpha1.ClusterUnknown || revision == 0 || !r.isRefused(c, revision) {
+		mayBecomeAvailable := c.entry.UnavailableSince != nil && (c.entry.Phase == v1alpha1.ClusterReady || r.isInTransit(c))
+		if c.entry.Phase == v1alpha1.ClusterUnknown || revision == 0 || !r.isRefused(c, revision) || mayBecomeAvailable {
 			continue
 		}
 		keeps := "does not get the AppService"

@@ -145,6 +145,33 @@ func TestRefused_cluster_does_not_hold_up_a_rollback(t *testing.T) {
 	s.entriesAre("canary-1@1 Ready, canary-2@2 Failed PodSecurityRefused, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
 }
 
+// While a refused cluster goes back, its minReadySeconds count. It does not hold its place for ever.
+func TestRefused_cluster_becomes_available_where_it_went_back(t *testing.T) {
+	for name, isSick := range map[string]bool{"Ready": false, "not Ready at first": true} {
+		t.Run(name, func(t *testing.T) {
+			s := &refusing{scenario: newScenario(t, stageWith(0, func(stage *v1alpha1.RolloutStage) {
+				stage.MaxFailures, stage.MaxUnavailable = new(intstr.FromInt32(1)), new(intstr.FromInt32(1))
+			}))}
+			s.edited("ok-2").passes(30 * time.Second)
+			first := s.with(2)[0]
+			s.annotated(v1alpha1.AnnotationAbort, "2").passes(20 * time.Second)
+			s.members[first].sick = isSick
+			s.refusals = rollout.Refusals{3: {first: violation}}
+			s.editImage("ok-3")
+			for range 20 * 6 {
+				s.deliverAll()
+				s.planFor(s.input())
+				s.advance(10 * time.Second)
+			}
+			s.members[first].sick = false
+			s.settles("Completed 3, stable 3: canary Completed 1/2, world Completed 3/3")
+			if e := s.app.Status.Cluster(first); e.Reason != v1alpha1.ReasonPodSecurityRefused || e.UnavailableSince != nil || e.AvailableReplicas != 2 {
+				t.Errorf("the refused entry is %+v", e)
+			}
+		})
+	}
+}
+
 func TestRefused_at_once(t *testing.T) {
 	refused := rollout.Refusals{3: {"east": violation, "north": violation}}
 	in := NewInput(AtRevision(3), Chosen("east"), Chosen("north"), Chosen("west"),
