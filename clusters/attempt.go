@@ -156,6 +156,9 @@ func (m *member) delayNextAttempt(a *attempt) {
 		return
 	}
 	m.update(func(s *snapshot) { s.recordFailure(a.err, a.want.config, m.active != nil) })
+	if m.active == nil && m.backoff.probes.IsLost() {
+		m.options.OnUnreachable(m.name.String())
+	}
 }
 
 // activate makes the session of an attempt the active one. Its cluster info is read at once.

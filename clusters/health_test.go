@@ -2,6 +2,7 @@ package clusters_test
 
 import (
 	"fmt"
+	"net/http"
 	"testing"
 	"time"
 
@@ -72,6 +73,44 @@ func TestMember_is_supervised(t *testing.T) {
 		m.waitForConditions(t, testTimeout, "Ready Unknown Unreachable, CredentialsValid True Accepted")
 		if last := o.provider.LastAnswer(m.name); last.After(since) {
 			t.Errorf("it was cut off at %v, and the last answer is of %v", since, last)
+		}
+	})
+
+	t.Run("one that cannot be connected is found unreachable at the third attempt, and never while it is connected", func(t *testing.T) {
+		t.Parallel()
+		env := sharedEnv(t)
+		found := make(chan string, 100)
+		o := env.newOperator(t, "fleet-unreachable", func(o *setup) { o.OnUnreachable = func(name string) { found <- name } })
+		m := env.newMember(t, o, "health-unreachable")
+		refuse := onAllRequests(respondWithCode(http.StatusUnauthorized))
+		refuse(t, m)
+		m.createSecret(t, m.kubeconfig(t))
+		for n := range 2 {
+			if name := <-found; name != m.name || m.proxy.faults() != maxProbeFailures+n {
+				t.Errorf("%s was found unreachable after %d attempts", name, m.proxy.faults())
+			}
+		}
+		m.repair(t)
+		e := m.waitForEngagement(t, 1, testTimeout)
+		for len(found) > 0 {
+			<-found
+		}
+		other := newFaultProxy(t, m.testEnv.member)
+		other.setFault(func(w http.ResponseWriter, _ *http.Request) bool {
+			other.countFault()
+			w.WriteHeader(http.StatusUnauthorized)
+			return true
+		})
+		m.replaceKubeconfig(t, m.kubeconfig(t, withServer(newNetworkLink(t, other.address()).address)))
+		eventually(t, testTimeout, func() error {
+			if n := other.faults(); n <= maxProbeFailures {
+				return fmt.Errorf("the other server was tried %d times", n)
+			}
+			return nil
+		})
+		m.checkContinues(t, e)
+		if len(found) > 0 {
+			t.Error("it was found unreachable although it is connected")
 		}
 	})
 

@@ -81,6 +81,9 @@ type Options struct {
 	SecretGrace time.Duration
 	// Policy lists what kubeconfigs may have beyond the safe defaults.
 	Policy kubeconfig.Policy
+	// OnUnreachable is called when an attempt to connect to a member that is not connected has failed,
+	// after at least two others in a row. It must not block. By default, nothing is called.
+	OnUnreachable func(name string)
 	// Wrap wraps the round tripper of a member that adds the credentials, so the wrapper does not
 	// see them.
 	Wrap clienttransport.WrapperFunc
@@ -109,6 +112,9 @@ func (o *Options) complete() error {
 		defaulted("SecretGrace", &o.SecretGrace, DefaultSecretGrace, time.Millisecond),
 	)
 	o.UserAgent = cmp.Or(o.UserAgent, DefaultUserAgent)
+	if o.OnUnreachable == nil {
+		o.OnUnreachable = func(string) {}
+	}
 	if err == nil {
 		o.slots = newConnectSlots(o.MaxConnecting)
 	}

@@ -62,6 +62,8 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return err
 	}
+	observations := planner.NewObservations()
+	members.OnUnreachable = observations.ReportUnreachable
 	provider, err := clusters.New(ctx, members)
 	if err != nil {
 		return err
@@ -70,7 +72,7 @@ func run(ctx context.Context, o *options) error {
 	if err != nil {
 		return fmt.Errorf("create the manager: %w", err)
 	}
-	if err := o.assemble(ctx, manager, provider, cmp.Or(o.hubID, hubID)); err != nil {
+	if err := o.assemble(ctx, manager, provider, observations, cmp.Or(o.hubID, hubID)); err != nil {
 		return fmt.Errorf("assemble the operator: %w", err)
 	}
 	flush, err := o.traces.start(ctx)
@@ -87,9 +89,8 @@ func run(ctx context.Context, o *options) error {
 
 // assemble connects the packages: the provider engages members with delivery, and delivery reports
 // observations to the planner.
-func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, hubID string) error {
+func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, observations *planner.Observations, hubID string) error {
 	hub := manager.GetLocalManager()
-	observations := planner.NewObservations()
 	older := templates.NewReader(hub.GetAPIReader(), o.restores.Epoch)
 	deliverer := delivery.New(hub, hubID, older, observations, o.copiedLabels)
 	configuration, err := o.newSources(hub)

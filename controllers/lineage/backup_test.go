@@ -18,7 +18,7 @@ type backup struct {
 	values [][]byte
 }
 
-// backup returns a copy of the AppService and of all MemberClusters.
+// backup returns a copy of the AppService, of its slices and of all MemberClusters.
 func (f *fleet) backup() backup {
 	f.Helper()
 	var b backup
@@ -31,6 +31,11 @@ func (f *fleet) backup() backup {
 		b.keys, b.values = append(b.keys, "/registry/"+v1alpha1.GroupVersion.Group+"/"+key), append(b.values, value)
 	}
 	add("AppService", "appservices/"+f.app.Namespace+"/"+f.app.Name, f.app.Namespace, f.app.Name)
+	var slices v1alpha1.AppServiceSliceList
+	f.must(hub.List(f.Context(), &slices, client.InNamespace(f.app.Namespace)))
+	for _, slice := range slices.Items {
+		add("AppServiceSlice", "appserviceslices/"+slice.Namespace+"/"+slice.Name, slice.Namespace, slice.Name)
+	}
 	for name := range members {
 		add("MemberCluster", "memberclusters/"+name, "", name)
 	}

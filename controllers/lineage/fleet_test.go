@@ -25,7 +25,9 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
+	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/planner"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 )
@@ -40,22 +42,31 @@ type fleet struct {
 	*testing.T
 	app      *v1alpha1.AppService
 	operator *operator
+	// sliceThreshold is the number of entries above which the operator moves them to slices.
+	sliceThreshold int
 }
 
 // operator is one process lifetime of the planner and of delivery.
 type operator struct {
-	deliverer *delivery.Deliverer
-	ctx       context.Context
-	engaged   map[string]context.CancelFunc
-	sent      map[string]*traffic // requests, by member
-	stop      func()
+	deliverer    *delivery.Deliverer
+	observations *planner.Observations
+	ctx          context.Context
+	engaged      map[string]context.CancelFunc
+	sent         map[string]*traffic // requests, by member
+	stop         func()
 }
 
 // newFleet creates a fleet and an AppService, changed by the given functions. All members are Ready
 // and engaged.
 func newFleet(t *testing.T, changes ...func(*v1alpha1.AppService)) *fleet {
 	t.Helper()
-	f := &fleet{T: t, app: &v1alpha1.AppService{}}
+	return newFleetWith(t, appslice.DefaultThreshold, changes...)
+}
+
+// newFleetWith creates a fleet whose operator has entries in slices above a threshold.
+func newFleetWith(t *testing.T, sliceThreshold int, changes ...func(*v1alpha1.AppService)) *fleet {
+	t.Helper()
+	f := &fleet{T: t, app: &v1alpha1.AppService{}, sliceThreshold: sliceThreshold}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
 	f.must(hub.Create(t.Context(), namespace))
 	for name := range members {
@@ -96,9 +107,9 @@ func (f *fleet) start() {
 	})
 	f.must(err)
 	observations := planner.NewObservations()
-	_, err = planner.SetupWithManager(manager, observations, planner.Options{})
+	_, err = planner.SetupWithManager(manager, observations, planner.Options{SliceThreshold: f.sliceThreshold})
 	f.must(err)
-	o := &operator{deliverer: delivery.New(manager, "hub-1", templates.NewReader(manager.GetAPIReader(), templates.NeverRestored), observations, nil), engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
+	o := &operator{deliverer: delivery.New(manager, "hub-1", templates.NewReader(manager.GetAPIReader(), templates.NeverRestored), observations, nil), observations: observations, engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
 	f.must(manager.Add(o.deliverer))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -200,10 +211,14 @@ func (f *fleet) edit(change func(*v1alpha1.AppService)) {
 	f.must(hub.Patch(f.Context(), f.app, client.MergeFrom(before)))
 }
 
+// read reads the AppService, with the entries of its slices.
 func (f *fleet) read() {
 	f.Helper()
 	f.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: f.app.Name}}
 	f.must(hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), f.app))
+	all, _, err := entries.Read(f.Context(), hub, f.app)
+	f.must(err)
+	f.app.Status.Clusters = all
 }
 
 // workload returns what a member runs, such as "2 × web:1", and the UID of the Deployment.

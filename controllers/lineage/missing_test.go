@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
@@ -28,8 +29,16 @@ func (f *fleet) waitForQuestion(name string) {
 
 // The edit that was lost had moved the workload to east, and only east shows that.
 func TestRestored_hub_creates_nothing_before_all_clusters_have_reported(t *testing.T) {
-	f := newFleet(t, withImage("web:1", 2))
+	for name, sliceThreshold := range map[string]int{"entries in the status": appslice.DefaultThreshold, "entries in slices": 1} {
+		t.Run(name, func(t *testing.T) { testRestoredAfterMove(newFleetWith(t, sliceThreshold, withImage("web:1", 2))) })
+	}
+}
+
+func testRestoredAfterMove(f *fleet) {
 	f.waitForReady("east", "west")
+	if got, want := f.app.Status.ClustersIn != "", f.sliceThreshold == 1; got != want {
+		f.Fatalf("the entries are in slices: %v", got)
+	}
 	old := f.backup()
 	f.edit(func(app *v1alpha1.AppService) {
 		app.Spec.Image = "web:2"
@@ -76,7 +85,22 @@ func TestMissing_workload_is_created_again_after_a_restart(t *testing.T) {
 			}
 		}
 	})
-	t.Run("after a limit, while a cluster cannot be reached", func(t *testing.T) {
+	t.Run("when the other cluster was found unreachable", func(t *testing.T) {
+		f.operator.stop()
+		f.deleteWorkload("west")
+		f.setReady("east", metav1.ConditionFalse)
+		start := time.Now()
+		f.start()
+		f.waitForQuestion("west")
+		f.operator.observations.ReportUnreachable("east") // as package clusters does after three attempts
+		f.waitForWorkload("2 × web:1", "west")
+		if took := time.Since(start); took > rollout.ReportTimeout/2 {
+			t.Errorf("it took %s", took)
+		}
+		f.reconnect("east")
+		f.waitForReady("east", "west")
+	})
+	t.Run("after a limit, while nobody knows whether the other cluster can be reached", func(t *testing.T) {
 		f.operator.stop()
 		f.deleteWorkload("west")
 		f.setReady("east", metav1.ConditionFalse)
@@ -104,4 +128,32 @@ func TestMissing_workload_is_created_again_after_a_restart(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
+}
+
+// The tombstone shows that the AppService has run on west, so west may show that an edit was lost.
+func TestMissing_workload_is_created_again_when_a_cluster_with_a_tombstone(t *testing.T) {
+	tests := map[string]func(*fleet){
+		"was found unreachable": func(f *fleet) { f.operator.observations.ReportUnreachable("west") },
+		"has nothing left": func(f *fleet) {
+			f.deleteWorkload("west")
+			f.reconnect("west")
+			f.waitForTombstones("west", 0)
+		},
+	}
+	for name, explain := range tests {
+		t.Run(name, func(t *testing.T) {
+			f := newAbandonedOnWest(t)
+			f.waitForEntries(map[string]string{"east": "Ready"})
+			f.operator.stop()
+			f.deleteWorkload("east")
+			start := time.Now()
+			f.start()
+			f.waitForQuestion("east")
+			explain(f)
+			f.waitForWorkload("2 × web:1", "east")
+			if took := time.Since(start); took > rollout.ReportTimeout/2 {
+				t.Errorf("it took %s", took)
+			}
+		})
+	}
 }

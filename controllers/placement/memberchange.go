@@ -64,16 +64,16 @@ func (c MemberChange) IsEmpty() bool { return !c.isRelevant && !c.isResized }
 // have an entry for the member.
 //
 // A member that comes or goes affects every AppService, because its status counts the clusters that
-// are not chosen. Any other change affects an AppService that has an entry for the member, whose
-// placement may choose the member, or whose placement excludes the member for another reason or
-// since another time than before. While an AppService is being deleted, every member may affect it,
-// because its status may be lost.
+// are not chosen. Any other change affects an AppService that has an entry for the member, or has
+// or had a tombstone there, whose placement may choose the member, or whose placement excludes the
+// member for another reason or since another time than before. While an AppService is being deleted,
+// every member may affect it, because its status may be lost.
 func (c MemberChange) Affects(app *v1alpha1.AppService, hasEntry bool) bool {
 	followsCapacity := app.Spec.ReplicaPolicy != nil && app.Spec.ReplicaPolicy.Weights == v1alpha1.WeightsAllocatable
 	switch {
 	case !c.isRelevant && !(c.isResized && followsCapacity):
 		return false
-	case c.comesOrGoes(), !app.DeletionTimestamp.IsZero(), hasEntry:
+	case c.comesOrGoes(), !app.DeletionTimestamp.IsZero(), hasEntry, c.before.IsAbandoned(app.UID) != c.after.IsAbandoned(app.UID):
 		return true
 	}
 	fits, err := compile(app.Spec.Placement)

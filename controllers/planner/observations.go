@@ -24,7 +24,11 @@ type Observations struct {
 	byApp map[types.NamespacedName]map[string]observation.Observation
 	// since is since when byApp has had an observation of the same object, without a break.
 	since map[types.NamespacedName]map[string]metav1.Time
-	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
+	// unreachable is when each cluster was last found unreachable, without an observation since then.
+	unreachable map[string]metav1.Time
+	// asking has the AppServices with an observation that a workload is missing, and perhaps others.
+	asking map[types.NamespacedName]bool
+	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
 	// delay is the time in which the observations of one AppService are gathered.
 	delay time.Duration
 }
@@ -36,9 +40,11 @@ const gatherTime = 50 * time.Millisecond
 // NewObservations returns an empty Observations.
 func NewObservations() *Observations {
 	return &Observations{
-		byApp: map[types.NamespacedName]map[string]observation.Observation{},
-		since: map[types.NamespacedName]map[string]metav1.Time{},
-		delay: gatherTime,
+		byApp:       map[types.NamespacedName]map[string]observation.Observation{},
+		since:       map[types.NamespacedName]map[string]metav1.Time{},
+		unreachable: map[string]metav1.Time{},
+		asking:      map[types.NamespacedName]bool{},
+		delay:       gatherTime,
 	}
 }
 
@@ -46,6 +52,7 @@ func NewObservations() *Observations {
 func (o *Observations) Report(app types.NamespacedName, cluster string, seen observation.Observation) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	delete(o.unreachable, cluster)
 	clusters := o.byApp[app]
 	if clusters == nil {
 		clusters = map[string]observation.Observation{}
@@ -59,7 +66,50 @@ func (o *Observations) Report(app types.NamespacedName, cluster string, seen obs
 		o.since[app][cluster] = metav1.Now()
 	}
 	clusters[cluster] = seen
+	if seen.Missing {
+		o.asking[app] = true
+	}
 	o.enqueue(app)
+}
+
+// ReportUnreachable records that a cluster cannot be reached now, as attempts to connect to it have
+// shown. Only the question whether a missing workload is created depends on that.
+func (o *Observations) ReportUnreachable(cluster string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.unreachable[cluster] = metav1.Now()
+	for app := range o.asking {
+		if !isAsking(o.byApp[app]) {
+			delete(o.asking, app)
+			continue
+		}
+		o.enqueue(app)
+	}
+}
+
+// isAsking reports whether an observation asks whether a missing workload is created.
+func isAsking(clusters map[string]observation.Observation) bool {
+	for _, seen := range clusters {
+		if seen.Missing {
+			return true
+		}
+	}
+	return false
+}
+
+// foundUnreachable returns when each cluster was last found unreachable, without an observation since
+// then.
+func (o *Observations) foundUnreachable() map[string]metav1.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.unreachable)
+}
+
+// forgetUnreachable drops what is known about a cluster that is no member any more.
+func (o *Observations) forgetUnreachable(cluster string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.unreachable, cluster)
 }
 
 // ForgetCluster drops all observations of a cluster that can no longer be observed.
@@ -151,6 +201,7 @@ func (o *Observations) forgetApp(app types.NamespacedName) {
 	defer o.mu.Unlock()
 	delete(o.byApp, app)
 	delete(o.since, app)
+	delete(o.asking, app)
 }
 
 // listen is a source of the planner's controller: it enqueues what is reported from now on.

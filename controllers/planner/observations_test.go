@@ -67,6 +67,7 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 	web, api := types.NamespacedName{Namespace: "shop", Name: "web"}, types.NamespacedName{Namespace: "shop", Name: "api"}
 	ready := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterReady}
 	failed := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterFailed}
+	missing := observation.Observation{UID: "uid-1", Generation: 1, Phase: v1alpha1.ClusterProgressing, Missing: true}
 
 	o := NewObservations()
 	o.delay = 0
@@ -89,6 +90,11 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 		{"ForgetCluster of a cluster without observations", func() { o.ForgetCluster("north") }, nil, map[string]observation.Observation{"east": failed, "west": ready}},
 		{"ForgetCluster of a cluster with an observation of web", func() { o.ForgetCluster("east") }, []types.NamespacedName{web}, map[string]observation.Observation{"west": ready}},
 		{"the same observation after ForgetCluster", func() { o.Report(web, "east", failed) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": failed, "west": ready}},
+		{"an unreachable cluster", func() { o.ReportUnreachable("west") }, nil, map[string]observation.Observation{"east": failed, "west": ready}},
+		{"a missing workload", func() { o.Report(web, "east", missing) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": missing, "west": ready}},
+		{"an unreachable cluster while a workload is missing", func() { o.ReportUnreachable("west") }, []types.NamespacedName{web}, map[string]observation.Observation{"east": missing, "west": ready}},
+		{"the workload is created", func() { o.Report(web, "east", ready) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": ready, "west": ready}},
+		{"an unreachable cluster after that", func() { o.ReportUnreachable("west") }, nil, map[string]observation.Observation{"east": ready, "west": ready}},
 		{"forgetApp", func() { o.forgetApp(web) }, nil, nil},
 	}
 	for _, step := range steps {
@@ -156,5 +162,18 @@ func TestObservations_are_dropped_before_a_write_and_restored_after_a_failure(t 
 	restore()
 	if diff := cmp.Diff(map[string]observation.Observation{"east": old, "north": old, "west": fresh}, o.of(web)); diff != "" {
 		t.Errorf("after the failure (-want +got):\n%s", diff)
+	}
+}
+
+func TestObservations_know_which_clusters_are_unreachable(t *testing.T) {
+	web := types.NamespacedName{Namespace: "shop", Name: "web"}
+	o := NewObservations()
+	o.ReportUnreachable("east")
+	o.ReportUnreachable("west")
+	o.ReportUnreachable("north")
+	o.Report(web, "west", observation.Observation{UID: "uid-1"})
+	o.forgetUnreachable("north")
+	if got := o.foundUnreachable(); len(got) != 1 || time.Since(got["east"].Time) > time.Minute {
+		t.Errorf("unreachable: %v", got)
 	}
 }

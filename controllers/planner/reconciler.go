@@ -200,7 +200,8 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 		Observations:     seen,
 		Now:              now,
 		ObservedSince:    r.observedSince(),
-		SeenSince:        r.seenSince(have.app),
+		SeenSince:        r.seenSince(have.app, seen),
+		Unreachable:      r.unreachable(seen),
 		SliceThreshold:   r.options.SliceThreshold,
 		HasMissingSlices: have.hasMissing,
 		Answers:          r.answers(have.app, seen, now),
@@ -209,12 +210,21 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 	return in, nil
 }
 
-// seenSince returns since when each member has been observed, which only a rollout in stages needs.
-func (r *Reconciler) seenSince(app *v1alpha1.AppService) map[string]metav1.Time {
-	if app.Spec.Rollout == nil {
+// seenSince returns since when each member has been observed, which only a rollout in stages needs, and
+// where a workload is missing.
+func (r *Reconciler) seenSince(app *v1alpha1.AppService, seen map[string]observation.Observation) map[string]metav1.Time {
+	if app.Spec.Rollout == nil && !isAsking(seen) {
 		return nil
 	}
 	return r.observations.sinceOf(client.ObjectKeyFromObject(app))
+}
+
+// unreachable returns when members were found unreachable, which only a missing workload needs.
+func (r *Reconciler) unreachable(seen map[string]observation.Observation) map[string]metav1.Time {
+	if !isAsking(seen) {
+		return nil
+	}
+	return r.observations.foundUnreachable()
 }
 
 // answers returns when each observed member has last answered, which only a rollout in stages needs.

@@ -90,7 +90,10 @@ func (r *Reconciler) enqueueAffected() handler.EventHandler {
 			enqueue(ctx, nil, e.Object, q)
 		},
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectOld, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { enqueue(ctx, e.Object, nil, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+			r.observations.forgetUnreachable(e.Object.GetName())
+			enqueue(ctx, e.Object, nil, q)
+		},
 	}
 }
 

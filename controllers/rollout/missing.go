@@ -14,37 +14,74 @@ const ReportTimeout = 30 * time.Second
 
 // answerMissing answers the clusters on which delivery found the workload missing at its first look.
 // The hub may have lost an edit that moved the workload, and another cluster can show that. So the
-// answer waits until each cluster of the AppService has been looked at, or for ReportTimeout. It names
-// the look, so it has no effect for another process, or after a restore. It does not wait for clusters
-// that this AppService does not name.
+// answer waits until each cluster of the AppService has been looked at or was found unreachable, or for
+// ReportTimeout. It names the look, so it has no effect for another process, or after a restore. It
+// does not wait for clusters that this AppService does not name.
+//
+// Both the limit and the evidence that a cluster is unreachable count from the question. A hub without
+// a network finds all clusters unreachable, and nobody asks. When the network is back, those that
+// cannot answer have to fail again.
 func (in Input) answerMissing(plans []entryPlan) []time.Time {
 	var deadlines []time.Time
-	areReported := map[string]bool{} // by look
-	isAnswerable := func(look observation.Look) bool {
-		if _, isKnown := areReported[look.ID]; !isKnown {
-			areReported[look.ID] = len(in.unreported(plans, look)) == 0
+	silences := map[string]silence{} // by look
+	isAnswerable := func(look observation.Look, asked time.Time) bool {
+		if _, isKnown := silences[look.ID]; !isKnown {
+			silences[look.ID] = in.silenceOf(in.unreported(plans, look))
 		}
-		return areReported[look.ID] || in.isPast(look)
+		return silences[look.ID].isExplained(asked) || in.isPast(asked)
 	}
 	for i := range plans {
 		e := &plans[i]
+		if e.seen == nil {
+			continue
+		}
+		asked := in.askedAt(e.entry.Name, e.seen.Look)
 		switch {
-		case e.seen == nil:
 		case !e.seen.Missing:
 			e.entry.Recreate = ""
 		case e.entry.Recreate == e.seen.Look.ID:
-		case isAnswerable(e.seen.Look):
+		case isAnswerable(e.seen.Look, asked):
 			e.entry.Recreate = e.seen.Look.ID
 		default:
-			deadlines = append(deadlines, e.seen.Look.Since.Add(ReportTimeout))
+			deadlines = append(deadlines, asked.Add(ReportTimeout))
 		}
 	}
 	return deadlines
 }
 
-// isPast reports whether ReportTimeout has passed since a look began.
-func (in Input) isPast(look observation.Look) bool {
-	return in.Now.Sub(look.Since.Time) >= ReportTimeout
+// askedAt returns when a cluster was first observed in a look.
+func (in Input) askedAt(cluster string, look observation.Look) time.Time {
+	if since := in.SeenSince[cluster].Time; since.After(look.Since.Time) {
+		return since
+	}
+	return look.Since.Time
+}
+
+// isPast reports whether ReportTimeout has passed since a time.
+func (in Input) isPast(since time.Time) bool { return in.Now.Sub(since) >= ReportTimeout }
+
+// silence is what is known about clusters that have not reported.
+type silence struct {
+	// isComplete is set if no cluster is silent.
+	isComplete bool
+	// unreachable is the time at or after which each of them was found unreachable. It is zero if one
+	// was not.
+	unreachable time.Time
+}
+
+func (in Input) silenceOf(clusters []string) silence {
+	s := silence{isComplete: len(clusters) == 0}
+	for i, name := range clusters {
+		if at := in.Unreachable[name].Time; i == 0 || at.Before(s.unreachable) {
+			s.unreachable = at
+		}
+	}
+	return s
+}
+
+// isExplained reports whether each silent cluster was found unreachable since a time.
+func (s silence) isExplained(since time.Time) bool {
+	return s.isComplete || !s.unreachable.IsZero() && !s.unreachable.Before(since)
 }
 
 // unreported returns the clusters whose state is not known since a look began: clusters with an entry,

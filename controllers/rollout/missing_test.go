@@ -17,6 +17,16 @@ func lookedAt(id string, since metav1.Time) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Look = observation.Look{ID: id, Since: since} }
 }
 
+// foundUnreachable sets when a member was found unreachable.
+func foundUnreachable(cluster string, at metav1.Time) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.Unreachable = map[string]metav1.Time{cluster: at} }
+}
+
+// observedSince sets since when a member has been observed.
+func observedSince(cluster string, at metav1.Time) func(*rollout.Input) {
+	return func(in *rollout.Input) { in.SeenSince = map[string]metav1.Time{cluster: at} }
+}
+
 func missing(seen *observation.Observation) { seen.Missing = true }
 
 // A workload that is missing after a start is created again when it is known what all clusters of the
@@ -41,7 +51,14 @@ func TestPlan_answers_where_the_workload_is_missing(t *testing.T) {
 		"all clusters have reported":                      {in: base(Observed("b", reported())), want: "now"},
 		"it is missing on all clusters":                   {in: base(Observed("b", reported(missing))), want: "now"},
 		"another cluster has reported before the restore": {in: base(Observed("b", Observation(v1alpha1.ClusterReady, lookedAt("before", AnHourAgo)))), recheck: 20 * time.Second},
-		"another cluster cannot be reached":               {in: base(Unreachable("b")), recheck: 20 * time.Second},
+		"another cluster is not Ready":                    {in: base(Unreachable("b")), recheck: 20 * time.Second},
+		"another cluster was found unreachable":           {in: base(foundUnreachable("b", Ago(5*time.Second))), want: "now"},
+		"it was found unreachable before the restore":     {in: base(foundUnreachable("b", Ago(11*time.Second))), recheck: 20 * time.Second},
+		"it was found unreachable before the question":    {in: base(foundUnreachable("b", Ago(5*time.Second)), observedSince("a", Ago(4*time.Second))), recheck: 26 * time.Second},
+		"it was found unreachable after the question":     {in: base(foundUnreachable("b", Ago(3*time.Second)), observedSince("a", Ago(4*time.Second))), want: "now"},
+		"one was found unreachable, one has not reported": {in: base(foundUnreachable("b", Ago(3*time.Second)), Chosen("c")), recheck: 20 * time.Second},
+		"the question is older than the restore":          {in: base(observedSince("a", AnHourAgo)), recheck: 20 * time.Second},
+		"the limit has passed, but not for the question":  {in: base(observedSince("a", Ago(time.Second)), Later(25*time.Second)), recheck: 4 * time.Second},
 		"the limit has passed":                            {in: base(Later(rollout.ReportTimeout - 10*time.Second)), want: "now"},
 		"a cluster of a new entry has not reported":       {in: base(Observed("b", reported()), Chosen("c")), recheck: 20 * time.Second},
 		"a cluster with a tombstone has not reported":     {in: base(Observed("b", reported()), NotChosen("c"), WithTombstone("c")), recheck: 20 * time.Second},

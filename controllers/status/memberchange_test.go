@@ -31,12 +31,14 @@ func TestMemberChange_affects_every_AppService_whose_status_changes(t *testing.T
 		fleet := drawFleet(t)
 		app := drawApp(t)
 		seen := map[string]observation.Observation{}
+		look := observation.Look{ID: "now", Since: Now}
+		asksAbout := rapid.SampledFrom([]string{"", "member-1", "member-2"}).Draw(t, "missing on")
 		for i := range 3 { // the last status is at rest
 			app.Status = computeOn(app, fleet, seen)
 			for _, entry := range app.Status.Clusters {
 				seen[entry.Name] = observation.Observation{
 					UID: app.UID, Generation: entry.Generation, Planned: entry.Replicas, Applied: app.Generation, Phase: v1alpha1.ClusterReady,
-					Replicas: entry.Replicas, ReadyReplicas: entry.Replicas,
+					Replicas: entry.Replicas, ReadyReplicas: entry.Replicas, Look: look, Missing: entry.Name == asksAbout,
 				}
 			}
 			if i == 1 { // so that it may leave the plan, and keep its entry
