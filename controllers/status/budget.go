@@ -91,27 +91,44 @@ func fixedSize(entry *v1alpha1.ClusterStatus) int {
 	for _, number := range []int64{entry.Generation, int64(entry.Replicas)} {
 		size += digits(number)
 	}
-	// Each optional field that is set, with the length of its name.
-	for _, number := range []int64{entry.ObservedGeneration, int64(entry.ReadyReplicas), int64(entry.UnreadyReplicas), int64(entry.MinReplicas), int64(entry.MaxReplicas), entry.Weight} {
-		if number != 0 {
-			size += len(`"observedGeneration":,`) + digits(number)
-		}
+	// Each optional field that is set, with at least the length of its name.
+	for _, number := range []int64{
+		entry.ObservedGeneration, int64(entry.ReadyReplicas), int64(entry.UnreadyReplicas), int64(entry.MinReplicas), int64(entry.MaxReplicas),
+		entry.Weight, entry.Revision, entry.Placement, int64(entry.AvailableReplicas),
+	} {
+		size += numberSize(number)
 	}
-	for _, text := range []string{entry.Reason, string(entry.LastKnownPhase)} {
+	for _, text := range []string{entry.Reason, string(entry.LastKnownPhase), entry.Recreate, entry.Stage} {
 		if text != "" {
 			size += len(`"lastKnownPhase":"",`) + len(text)
 		}
 	}
-	if entry.Surging {
-		size += 20
+	for _, flag := range []bool{entry.Surging, entry.Impaired, entry.Returned} {
+		if flag {
+			size += len(`"impaired":true,`)
+		}
+	}
+	if entry.UnavailableSince != nil {
+		size += len(`"unavailableSince":"2026-01-02T15:04:05Z",`)
 	}
 	if entry.Transition.Type != "" {
 		size += 65 + len(entry.Transition.Type) + len(entry.Transition.Cause)
 	}
 	if behind := entry.HubBehind; behind != nil {
-		size += 100 + len(behind.Kind) + len(behind.UID) + len(behind.Accept)
+		size += 100 + len(behind.Kind) + len(behind.UID) + len(behind.Accept) + numberSize(behind.Revision) + numberSize(behind.Placement)
+		if behind.CreationTime != nil {
+			size += len(`"creationTime":"2026-01-02T15:04:05Z",`)
+		}
 	}
 	return size
+}
+
+// numberSize returns at least the size of an optional number with its name.
+func numberSize(number int64) int {
+	if number == 0 {
+		return 0
+	}
+	return len(`"observedGeneration":,`) + digits(number)
 }
 
 func digits(number int64) int { return len(strconv.FormatInt(number, 10)) }

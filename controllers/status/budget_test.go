@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -26,22 +27,17 @@ func TestSizes_are_upper_bounds(t *testing.T) {
 			t.Errorf("%q: %d bytes, and JSON has %d", text, got, want)
 		}
 	}
-	full := v1alpha1.ClusterStatus{
-		Name: strings.Repeat("n", 253), Generation: math.MaxInt64, Replicas: math.MaxInt32, MinReplicas: math.MaxInt32, MaxReplicas: math.MaxInt32,
-		Weight: math.MaxInt64, Surging: true, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(), LastKnownPhase: v1alpha1.ClusterProgressing,
-		Transition:         v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseDisplaced, Accepted: true},
-		ObservedGeneration: math.MaxInt64, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: v1alpha1.ReasonRemovalNeedsApproval,
-		HubBehind: &v1alpha1.HubBehind{Kind: "HorizontalPodAutoscaler", Generation: math.MaxInt64, UID: "12345678-1234-1234-1234-123456789012", Accept: strings.Repeat("a", 100)},
-	}
-	const rest = 100 << 10                                  // the spec, the conditions, and 35 bytes of managed fields for each entry
-	if size := 1300 * fixedSize(&full); size > 3<<19-rest { // the largest --slice-threshold, in the 1.5 MiB of etcd
-		t.Errorf("1300 of the largest entries without texts have %d bytes", size)
+	for _, entry := range []v1alpha1.ClusterStatus{largestStaying, largestLeaving} {
+		const rest = 100 << 10                                   // the spec, the conditions, and 35 bytes of managed fields for each entry
+		if size := 1300 * fixedSize(&entry); size > 3<<19-rest { // the largest --slice-threshold, in the 1.5 MiB of etcd
+			t.Errorf("1300 of the largest entries without texts have %d bytes, %d each", size, fixedSize(&entry))
+		}
 	}
 	plain := v1alpha1.ClusterStatus{
 		Name: "n", Generation: math.MaxInt64, Replicas: math.MaxInt32, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(),
 		ObservedGeneration: math.MaxInt64, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: "R", Message: "m", Addresses: []string{"a"},
 	}
-	for _, entry := range []v1alpha1.ClusterStatus{full, plain} {
+	for _, entry := range []v1alpha1.ClusterStatus{largest(), plain, largestStaying, largestLeaving} {
 		content, err := json.Marshal(entry)
 		if err != nil {
 			t.Fatal(err)
@@ -52,10 +48,59 @@ func TestSizes_are_upper_bounds(t *testing.T) {
 	}
 }
 
+const maxCount = 9_999_999_999 // more edits, revisions or placements than a hub ever counts
+
+// largestStaying and largestLeaving are the largest entries of clusters that stay in the plan and
+// leave it, without texts.
+var (
+	largestStaying = v1alpha1.ClusterStatus{
+		Name: strings.Repeat("n", 253), Generation: maxCount, Replicas: math.MaxInt32, MinReplicas: math.MaxInt32, MaxReplicas: math.MaxInt32,
+		Weight: maxCount, Surging: true, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(),
+		ObservedGeneration: maxCount, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: v1alpha1.ReasonHubBehind,
+		Revision: maxCount, Placement: maxCount, Recreate: "0123456789-1234", Stage: strings.Repeat("s", 63),
+		AvailableReplicas: math.MaxInt32, Impaired: true, Returned: true, UnavailableSince: new(metav1.Now()),
+		HubBehind: &v1alpha1.HubBehind{Kind: "Deployment", Generation: maxCount, UID: "12345678-1234-1234-1234-123456789012", Accept: "p1234567890-01234567", Revision: maxCount},
+	}
+	largestLeaving = v1alpha1.ClusterStatus{
+		Name: strings.Repeat("n", 253), Generation: maxCount, Replicas: math.MaxInt32, MinReplicas: math.MaxInt32, MaxReplicas: math.MaxInt32,
+		Weight: maxCount, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(), LastKnownPhase: v1alpha1.ClusterProgressing,
+		Transition:         v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseDisplaced, Accepted: true},
+		ObservedGeneration: maxCount, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: v1alpha1.ReasonRemovalNeedsApproval,
+		Revision: maxCount, Placement: maxCount, AvailableReplicas: math.MaxInt32,
+		HubBehind: &v1alpha1.HubBehind{Kind: "HorizontalPodAutoscaler", Generation: maxCount, UID: "12345678-1234-1234-1234-123456789012", Accept: "p1234567890-01234567", Placement: maxCount},
+	}
+)
+
+// largest returns an entry in which each field is set but the texts.
+func largest() v1alpha1.ClusterStatus {
+	entry, leaving := *largestStaying.DeepCopy(), largestLeaving.DeepCopy()
+	entry.LastKnownPhase, entry.Transition = leaving.LastKnownPhase, leaving.Transition
+	entry.HubBehind.Kind, entry.HubBehind.Placement, entry.HubBehind.CreationTime = leaving.HubBehind.Kind, maxCount, new(metav1.Now())
+	entry.HubBehind.Accept = strings.Repeat("a", 100)
+	for _, number := range []*int64{&entry.Generation, &entry.ObservedGeneration, &entry.Weight, &entry.Revision, &entry.Placement, &entry.HubBehind.Generation, &entry.HubBehind.Revision, &entry.HubBehind.Placement} {
+		*number = math.MaxInt64
+	}
+	return entry
+}
+
+// A new field must be in the estimate.
+func TestSizes_know_each_field(t *testing.T) {
+	entry := largest()
+	entry.Message, entry.Addresses = "m", []string{"a"}
+	for _, value := range []reflect.Value{reflect.ValueOf(entry), reflect.ValueOf(*entry.HubBehind), reflect.ValueOf(entry.Transition)} {
+		for i := range value.NumField() {
+			if value.Field(i).IsZero() {
+				t.Errorf("%s.%s is not in the largest entry", value.Type(), value.Type().Field(i).Name)
+			}
+		}
+	}
+}
+
 // Entries with any values of the schema fit into their object, nothing but texts is shortened, and
 // what was shortened is not shortened again.
 func TestLimitTexts_of_any_entries(t *testing.T) {
-	const largestEntry = 1062 // without texts
+	entry := largest()
+	largestEntry := fixedSize(&entry)
 	rapid.Check(t, func(t *rapid.T) {
 		object := rapid.SampledFrom([]struct{ entries, budget int }{{1000, objectBudget}, {250, sliceBudget}}).Draw(t, "object")
 		kinds := rapid.SliceOfN(rapid.Custom(drawEntry), 1, 5).Draw(t, "kinds of entries")
@@ -112,7 +157,9 @@ func drawEntry(t *rapid.T) v1alpha1.ClusterStatus {
 		Surging: rapid.Bool().Draw(t, "surging"), ObservedGeneration: rapid.Int64().Draw(t, "observed"),
 		ReadyReplicas: rapid.Int32().Draw(t, "ready"), UnreadyReplicas: rapid.Int32().Draw(t, "unready"),
 		Reason:  rapid.SampledFrom([]string{"", v1alpha1.ReasonRemovalNeedsApproval, v1alpha1.ReasonRefused}).Draw(t, "reason"),
-		Message: text("message", 1024),
+		Message: text("message", 1024), Stage: strings.Repeat("s", rapid.IntRange(0, 63).Draw(t, "stage")),
+		Revision: rapid.Int64().Draw(t, "revision"), Placement: rapid.Int64().Draw(t, "number of the placement"), AvailableReplicas: rapid.Int32().Draw(t, "available"),
+		Impaired: rapid.Bool().Draw(t, "impaired"), Returned: rapid.Bool().Draw(t, "returned"),
 	}
 	for i := range rapid.IntRange(0, 8).Draw(t, "addresses") {
 		entry.Addresses = append(entry.Addresses, fmt.Sprintf("%d.%s", i, strings.Repeat("a", rapid.IntRange(0, 251).Draw(t, "address"))))
