@@ -100,8 +100,8 @@ func (r *Reconciler) refuse(ctx context.Context, in *rollout.Input) error {
 
 // refusalsOf returns why clusters must not get a revision, by cluster. It sets the policy of the
 // revision of the spec to the present one if a cluster may get it only by that.
-func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number int64) (map[string]string, error) {
-	var refusals map[string]string
+func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number int64) (map[string]rollout.Refusal, error) {
+	var refusals map[string]rollout.Refusal
 	var checks *podChecks
 	var own, present *v1alpha1.PodSecurity
 	for _, cluster := range placedClusters(*in) {
@@ -119,16 +119,16 @@ func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number i
 			}
 		}
 		byOwn, byPresent := checks.refusal(in.Members[cluster], own), checks.refusal(in.Members[cluster], present)
-		refusal := byOwn
+		refusal := rollout.Refusal{Violation: byOwn}
 		switch {
 		case isFirstDelivery(in, entry, cluster) && byPresent != "":
-			refusal = byPresent
+			refusal = rollout.Refusal{Violation: byPresent, IsByLaterPolicy: byOwn == ""}
 		case byOwn != "" && byPresent == "" && number == in.Revision && !in.IsSpecPending:
-			in.PodSecurity, refusal = present, ""
+			in.PodSecurity, refusal.Violation = present, ""
 		}
-		if refusal != "" {
+		if refusal.Violation != "" {
 			if refusals == nil {
-				refusals = map[string]string{}
+				refusals = map[string]rollout.Refusal{}
 			}
 			refusals[cluster] = refusal
 		}

@@ -104,6 +104,8 @@ func (r *revisions) stateWithoutTarget(c *stagedCluster) clusterState {
 		return isUnreachable
 	case r.hasRefusedTarget(c):
 		return isFailed
+	case r.mustNotGetTarget(c):
+		return isUndecided
 	case e.Revision == 0:
 		return isCandidate
 	case c.isServing() && !c.isConfirmed:

@@ -8,10 +8,19 @@ import (
 
 // Refusals are the violations of pod security, by revision and then by cluster. They have no
 // revision that its cluster runs: what runs is never refused.
-type Refusals map[int64]map[string]string
+type Refusals map[int64]map[string]Refusal
+
+// Refusal says why a cluster must not get a revision.
+type Refusal struct {
+	// Violation is what the pods of the revision violate there.
+	Violation string
+	// IsByLaterPolicy is set if the pods comply with the policy of the revision. The present policy
+	// forbids them, because the cluster does not run the AppService yet.
+	IsByLaterPolicy bool
+}
 
 // Of returns why a cluster must not get a revision, or "".
-func (r Refusals) Of(revision int64, cluster string) string { return r[revision][cluster] }
+func (r Refusals) Of(revision int64, cluster string) string { return r[revision][cluster].Violation }
 
 // recordPodSecurity records what the revision of the spec must comply with, and whether the spec has
 // none because it is refused.
@@ -27,8 +36,14 @@ func (r *revisions) isRefused(c *stagedCluster, revision int64) bool {
 }
 
 // hasRefusedTarget reports whether it is the turn of a cluster and pod security refuses the target
-// there. The target has failed on this cluster, although it never got it.
+// there. The target has failed on this cluster, although it never got it. A policy that is later than the
+// target says nothing about it.
 func (r *revisions) hasRefusedTarget(c *stagedCluster) bool {
+	return r.mustNotGetTarget(c) && !r.in.Refusals[r.status.Revision][c.entry.Name].IsByLaterPolicy
+}
+
+// mustNotGetTarget reports whether it is the turn of a cluster and it must not get the target.
+func (r *revisions) mustNotGetTarget(c *stagedCluster) bool {
 	return c.stage.isActive() && r.isRefused(c, r.status.Revision)
 }
 

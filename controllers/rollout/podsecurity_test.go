@@ -17,6 +17,11 @@ import (
 
 const violation = `violates PodSecurity "baseline:v1.36": host namespaces (hostNetwork=true)`
 
+var (
+	refused        = rollout.Refusal{Violation: violation}
+	refusedByLater = rollout.Refusal{Violation: violation, IsByLaterPolicy: true}
+)
+
 // refusing is a scenario in which pod security refuses revisions on clusters.
 type refusing struct {
 	*scenario
@@ -27,12 +32,12 @@ func (s *refusing) input() rollout.Input {
 	in := s.scenario.input()
 	in.Refusals = rollout.Refusals{}
 	for number, clusters := range s.refusals {
-		for cluster, text := range clusters {
+		for cluster, refusal := range clusters {
 			if entry := in.App.Status.Cluster(cluster); entry == nil || entry.Revision != number {
 				if in.Refusals[number] == nil {
-					in.Refusals[number] = map[string]string{}
+					in.Refusals[number] = map[string]rollout.Refusal{}
 				}
-				in.Refusals[number][cluster] = text
+				in.Refusals[number][cluster] = refusal
 			}
 		}
 	}
@@ -66,8 +71,8 @@ func (s *refusing) started() (last time.Time) {
 	return last
 }
 
-func newRefusing(t *testing.T, refused map[string]string, changes ...func(*v1alpha1.Rollout)) *refusing {
-	s := &refusing{scenario: newScenario(t, changes...), refusals: rollout.Refusals{2: refused}}
+func newRefusing(t *testing.T, clusters map[string]rollout.Refusal, changes ...func(*v1alpha1.Rollout)) *refusing {
+	s := &refusing{scenario: newScenario(t, changes...), refusals: rollout.Refusals{2: clusters}}
 	s.steps = nil
 	s.editImage("ok-2")
 	return s
@@ -95,7 +100,7 @@ func (s *refusing) entriesAre(want string) {
 
 // One failure is too much: the whole rollout returns, and no cluster ever gets what is refused there.
 func TestRefused_cluster_fails_its_stage(t *testing.T) {
-	s := newRefusing(t, map[string]string{"world-2": violation})
+	s := newRefusing(t, map[string]rollout.Refusal{"world-2": refused})
 	s.settles("RolledBack 2, stable 1: canary Completed 0/2, world Progressing 0/3")
 	s.entriesAre("canary-1@1 Ready, canary-2@1 Ready, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
 	state := s.app.Status.Rollout
@@ -109,7 +114,7 @@ func TestRefused_cluster_fails_its_stage(t *testing.T) {
 
 // A failure within maxFailures does not stop the others. The cluster keeps what it runs, and says so.
 func TestRefused_cluster_counts_in_maxFailures(t *testing.T) {
-	s := newRefusing(t, map[string]string{"world-2": violation}, stageWith(1, func(stage *v1alpha1.RolloutStage) {
+	s := newRefusing(t, map[string]rollout.Refusal{"world-2": refused}, stageWith(1, func(stage *v1alpha1.RolloutStage) {
 		stage.MaxFailures = new(intstr.FromInt32(1))
 	}))
 	s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 2/3")
@@ -131,7 +136,7 @@ func TestRefused_cluster_counts_in_maxFailures(t *testing.T) {
 
 // Before the turn of its stage, nothing has failed on the cluster.
 func TestRefused_cluster_waits_for_its_turn(t *testing.T) {
-	s := newRefusing(t, map[string]string{"world-2": violation}, stageWith(1, needsApproval))
+	s := newRefusing(t, map[string]rollout.Refusal{"world-2": refused}, stageWith(1, needsApproval))
 	s.settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
 	s.entriesAre("canary-1@2 Ready, canary-2@2 Ready, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
 }
@@ -139,10 +144,32 @@ func TestRefused_cluster_waits_for_its_turn(t *testing.T) {
 // A rollback goes on for the clusters that may have the stable revision.
 func TestRefused_cluster_does_not_hold_up_a_rollback(t *testing.T) {
 	s := newRefusing(t, nil)
-	s.refusals = rollout.Refusals{1: {"canary-1": violation, "canary-2": violation}} // the first of them gets the bad one
+	s.refusals = rollout.Refusals{1: {"canary-1": refused, "canary-2": refused}} // the first of them gets the bad one
 	s.editImage("bad")
 	s.settles("RolledBack 2, stable 1: canary Progressing 1/2, world Pending 0/3")
 	s.entriesAre("canary-1@1 Ready, canary-2@2 Failed PodSecurityRefused, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
+}
+
+// A label of the namespace that is newer than the revision refuses it on new clusters. The revision has not
+// failed.
+func TestRefused_by_a_later_policy_on_a_new_cluster_is_no_failure(t *testing.T) {
+	for stage, want := range map[string]string{
+		"canary": "Completed 2, stable 2: canary Completed 2/3, world Completed 3/3",
+		"world":  "Completed 2, stable 2: canary Completed 2/2, world Completed 3/4",
+	} {
+		s := newRefusing(t, nil)
+		s.passes(4 * time.Minute)
+		s.is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
+		s.join("new", stage)
+		refused := map[string]rollout.Refusal{"new": refusedByLater}
+		s.refusals = rollout.Refusals{1: refused, 2: refused}
+		s.settles(want)
+		if e := s.app.Status.Cluster("new"); e.Revision != 0 || e.Reason != v1alpha1.ReasonPodSecurityRefused {
+			t.Errorf("the entry of the new cluster is %+v", e)
+		}
+		s.refusals = nil
+		s.settles("Completed 2, stable 2: " + strings.NewReplacer("2/3", "3/3", "3/4", "4/4").Replace(want[len("Completed 2, stable 2: "):]))
+	}
 }
 
 // While a refused cluster goes back, its minReadySeconds count. It does not hold its place for ever.
@@ -156,7 +183,7 @@ func TestRefused_cluster_becomes_available_where_it_went_back(t *testing.T) {
 			first := s.with(2)[0]
 			s.annotated(v1alpha1.AnnotationAbort, "2").passes(20 * time.Second)
 			s.members[first].sick = isSick
-			s.refusals = rollout.Refusals{3: {first: violation}}
+			s.refusals = rollout.Refusals{3: {first: refused}}
 			s.editImage("ok-3")
 			for range 20 * 6 {
 				s.deliverAll()
@@ -173,11 +200,10 @@ func TestRefused_cluster_becomes_available_where_it_went_back(t *testing.T) {
 }
 
 func TestRefused_at_once(t *testing.T) {
-	refused := rollout.Refusals{3: {"east": violation, "north": violation}}
 	in := NewInput(AtRevision(3), Chosen("east"), Chosen("north"), Chosen("west"),
 		WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(2)), Entry("west", v1alpha1.ClusterReady, DesiredRevision(2))),
 		Observed("east", Observation(v1alpha1.ClusterReady)), Observed("west", Observation(v1alpha1.ClusterReady)),
-		func(in *rollout.Input) { in.Refusals = refused })
+		func(in *rollout.Input) { in.Refusals = rollout.Refusals{3: {"east": refused, "north": refused}} })
 	got := StatusOf(in)
 	s := &refusing{scenario: &scenario{stagedFleet: &stagedFleet{app: &v1alpha1.AppService{Status: got}}, t: t}}
 	s.entriesAre("east@2 Failed PodSecurityRefused, north@0 Failed PodSecurityRefused, west@3 Progressing RollingOut")
@@ -196,25 +222,25 @@ func TestRefused_at_once(t *testing.T) {
 }
 
 func TestRefused_spec_has_no_revision(t *testing.T) {
-	refused := func(in *rollout.Input) { in.IsSpecPending, in.SpecRefusal = true, violation }
+	isRefused := func(in *rollout.Input) { in.IsSpecPending, in.SpecRefusal = true, violation }
 	for name, c := range map[string]struct {
 		in      rollout.Input
 		ready   string
 		entries string
 	}{
 		"the first one": {
-			in:      NewInput(Chosen("east"), refused),
+			in:      NewInput(Chosen("east"), isRefused),
 			ready:   "the pod template " + violation + "; no cluster gets the AppService: change the spec, or let an administrator of the hub label namespace shop with another pod-security.kubernetes.io/enforce; 1 of 1 cluster not ready: east (PodSecurityRefused)",
 			entries: "east@0 Pending PodSecurityRefused",
 		},
 		"the first one, and delivery has found nothing there": {
-			in: NewInput(Chosen("east"), refused, WithEntries(Entry("east", v1alpha1.ClusterPending, DesiredRevision(0), NeverObserved)),
+			in: NewInput(Chosen("east"), isRefused, WithEntries(Entry("east", v1alpha1.ClusterPending, DesiredRevision(0), NeverObserved)),
 				Observed("east", observation.Observation{UID: UID, Generation: Generation, Planned: 2, Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut})),
 			ready:   "the pod template " + violation + "; no cluster gets the AppService: change the spec, or let an administrator of the hub label namespace shop with another pod-security.kubernetes.io/enforce; 1 of 1 cluster not ready: east (PodSecurityRefused)",
 			entries: "east@0 Pending PodSecurityRefused",
 		},
 		"an edit": {
-			in: NewInput(AtRevision(1), Chosen("east"), refused, WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(1))),
+			in: NewInput(AtRevision(1), Chosen("east"), isRefused, WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(1))),
 				Observed("east", Observation(v1alpha1.ClusterReady)), func(in *rollout.Input) { in.App.Status.Rollout.Revision = 1 }),
 			ready:   "the pod template " + violation + "; the clusters keep revision 1: change the spec, or let an administrator of the hub label namespace shop with another pod-security.kubernetes.io/enforce",
 			entries: "east@1 Ready",
