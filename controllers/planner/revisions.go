@@ -58,7 +58,7 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	if !isNeeded {
 		return r.checkStable(ctx, in)
 	}
-	if refusal := r.throttle.refusedRevision(app, in.Now.Time); refusal != nil {
+	if refusal := r.throttle.refusedRevision(app, time.Now()); refusal != nil {
 		return r.planWithout(ctx, in, refusal)
 	}
 	if listed == nil {
