@@ -110,10 +110,17 @@ const (
 	// fleetwright.dev/retry.
 	ReasonRolledBack = "RolledBack"
 	// ReasonRolloutHalted: the revision failed, and each cluster keeps what it runs, because
-	// spec.rollout.onFailure is Pause, or because there is no stable revision. Change the spec, or
-	// annotate the AppService with fleetwright.dev/abort or fleetwright.dev/retry.
+	// spec.rollout.onFailure is Pause, or because there is no stable revision, or because the hub has
+	// lost in a restore that the revision was taken back. Change the spec, or annotate the AppService
+	// with fleetwright.dev/abort or fleetwright.dev/retry.
 	ReasonRolloutHalted = "RolloutHalted"
 )
+
+// ReasonTakenBack is a value of status.rollout.failedReason: a cluster had answered with the revision, and
+// now runs the one before it. So the hub has lost a failure or an abort, as by a restore, and the rollout
+// is halted. Change the spec, or annotate the AppService with fleetwright.dev/abort or
+// fleetwright.dev/retry.
+const ReasonTakenBack = "TakenBack"
 
 // Reasons of the condition Configured, and of an item of status.configuration. The worst of them is
 // the reason of the condition. [ReasonHubBehind] is one of them too. No reason changes what runs. If

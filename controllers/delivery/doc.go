@@ -52,6 +52,9 @@
 //     a question to the planner: it is created when the entry has the answer. What this process has
 //     seen or created, and an AppService or an entry that is new, needs no answer.
 //     Where the first delivery had failed, nothing is missing: it is tried again at once.
+//   - A Deployment that shows at that look that a restore of the hub has taken back the revision of its
+//     entry (see lineage.IsTakenBack) is reported, after a live read of the hub and of the member. It is
+//     not changed before the entry has that revision, or has the answer.
 //   - Nothing is deleted, adopted or released without a live read of the AppService that
 //     confirms it, at most a second old, and only by the UID that was read. A removal is confirmed
 //     only by live reads of the member. With the deletion policy Orphan, the removal of an

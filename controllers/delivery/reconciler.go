@@ -173,6 +173,9 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 // maintain applies what the member does not hold yet, and observes the member when it holds
 // everything.
 func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, error) {
+	if isHeld, result, err := r.holdTakenBack(ctx, t); isHeld {
+		return result, err
+	}
 	if !r.mayCreate(t) {
 		r.report(t, observation.Observation{
 			Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Missing: true,

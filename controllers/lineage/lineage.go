@@ -135,11 +135,11 @@ func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 }
 
 // hasLaterRevision reports whether a stamp has a higher revision than the hub knows. A change of the
-// configuration is a new revision of the same spec, so the history of specs does not show that a
-// restore has undone it. A hub whose status was lost knows no revision. An outlier is no revision of
+// configuration is a new revision of the same spec, and so is a retry. So the history of specs does not
+// show that a restore has undone it. A hub whose status was lost knows no revision. An outlier is no revision of
 // any hub, so delivery corrects it as drift.
 func hasLaterRevision(app *v1alpha1.AppService, s Stamp) bool {
-	if !app.HasConfiguration() || app.Status.Rollout.Revision == 0 {
+	if !app.HasConfiguration() && app.Spec.Rollout == nil || app.Status.Rollout.Revision == 0 {
 		return false
 	}
 	latest := LatestRevision(app)

@@ -172,6 +172,8 @@ func TestIsAhead_of_a_revision(t *testing.T) {
 	}
 	without := withConfiguration(v1alpha1.RolloutStatus{Revision: 7})
 	without.Spec.Configuration = nil
+	staged := without.DeepCopy()
+	staged.Spec.Rollout = &v1alpha1.Rollout{}
 	left := without.DeepCopy()
 	left.Status.Configuration = []v1alpha1.ConfigurationStatus{{Kind: v1alpha1.ConfigurationConfigMap, From: "settings"}}
 	stamp := lineage.Stamp{UID: "uid-1", Generation: 5, SpecHash: "e", Revision: 8}
@@ -185,7 +187,8 @@ func TestIsAhead_of_a_revision(t *testing.T) {
 		"a revision before the spec returned to another": {withConfiguration(v1alpha1.RolloutStatus{Revision: 7, LatestRevision: 8}), false},
 		"a revision that failed":                         {withConfiguration(v1alpha1.RolloutStatus{Revision: 7, FailedRevision: 9}), false},
 		"the status was lost":                            {withConfiguration(v1alpha1.RolloutStatus{}), false},
-		"without configuration":                          {without, false},
+		"without configuration and stages":               {without, false},
+		"a retry":                                        {staged, true},
 	} {
 		if got := lineage.IsAhead(c.app, nil, stamp); got != c.want {
 			t.Errorf("%s: ahead %t, want %t", name, got, c.want)

@@ -60,6 +60,10 @@ type Observation struct {
 	// Missing is set if the Deployment is missing at the first look. It is not created before the entry
 	// names the look.
 	Missing bool
+	// IsTakenBack is set if a restore of the hub has taken back the revision of the entry: the Deployment
+	// was applied for StampedRevision later, as it was found at the first look. It is not changed before
+	// the entry has that revision or names the look.
+	IsTakenBack bool
 	// HubBehind is set if objects on the member are ahead of the hub.
 	HubBehind *v1alpha1.HubBehind
 	// Found is set if objects of the AppService were found on a member without an entry for it.

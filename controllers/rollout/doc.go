@@ -96,6 +96,9 @@
 //     stable revision. It waits for its turn in the first rollout, and in a stage that needs approval
 //     and was Skipped when the stable revision was rolled out. This is decided last.
 //   - The target becomes stable when a stage is Completed and the target is available anywhere.
+//   - Where a restore of the hub has taken back the revision of an entry, the entry takes over what its
+//     cluster runs, if that is the target or the stable revision. If the entry loses the target that way,
+//     the hub has lost a failure or an abort, and the rollout is Halted.
 //   - While the rollout is paused, the AppService is suspended, there is no plan, a selector is
 //     invalid, or the hub is behind, no cluster gets another revision. Then the clocks of the
 //     clusters that are updating start again.

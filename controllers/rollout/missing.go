@@ -37,6 +37,8 @@ func (in Input) answerMissing(plans []entryPlan) []time.Time {
 		}
 		asked := in.askedAt(e.entry.Name, e.seen.Look)
 		switch {
+		case e.isTakenBack(): // planRevisions has decided that the entry does not take over what the cluster runs
+			e.entry.Recreate = e.seen.Look.ID
 		case !e.seen.Missing:
 			e.entry.Recreate = ""
 		case e.entry.Recreate == e.seen.Look.ID:

@@ -128,7 +128,7 @@ func (r *revisions) next(s *stage) []*stagedCluster {
 			available = append(available, c)
 		}
 	}
-	budget := s.budget(t) - t[isDegraded]
+	budget := s.budget(t) - t[isDegraded] - r.unconfirmedWithTarget(s)
 	free := budget - t[isUpdating]
 	freeForEmpty := free
 	if t[isAvailable] == 0 && s.keepsLost() {
@@ -144,6 +144,19 @@ func (r *revisions) next(s *stage) []*stagedCluster {
 		return nil
 	}
 	return firstOf(r.inState(s, isBroken), budget-t[isTrying])
+}
+
+// unconfirmedWithTarget returns how many clusters of a stage have the target and can be reached, but were
+// not observed by this process yet. After a restore of the hub, the first of them may show that the target
+// was taken back.
+func (r *revisions) unconfirmedWithTarget(s *stage) int {
+	n := 0
+	for _, c := range s.clusters {
+		if c.entry.Revision == r.status.Revision && !c.isConfirmed && r.stateOf(c) == isUnconfirmed {
+			n++
+		}
+	}
+	return n
 }
 
 // emptyWithTarget returns how many clusters of a stage have run no pods with the target, as far as it is

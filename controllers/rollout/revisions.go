@@ -74,6 +74,7 @@ func (in Input) planRevisions(plans []entryPlan) *revisions {
 	r.resumes = r.status.Paused && !r.isPaused()
 	r.status.Paused = r.isPaused()
 	r.restoreStages()
+	r.takeOver()
 	r.track()
 	r.recordRequests()
 	r.fail()

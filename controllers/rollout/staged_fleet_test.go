@@ -12,6 +12,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
@@ -38,12 +39,15 @@ type stagedFleet struct {
 	// unstartable are revisions whose pods do not start any more, as without their image. Pods that
 	// run already are not affected.
 	unstartable map[int64]bool
+	looks       int // how often an operator began to know the hub
 }
 
 // stagedMember is a member of a stagedFleet.
 type stagedMember struct {
 	member  v1alpha1.MemberCluster
 	runs    int64       // the revision of its Deployment
+	stamped int64       // the generation for which it was applied
+	looks   int         // of the look since which the Deployment may be changed
 	started metav1.Time // when its pods were started
 	startup time.Duration
 	sick    bool // its pods do not become ready, whatever they run
@@ -223,10 +227,16 @@ func (w *stagedFleet) deliver(name string) {
 		seen.Phase, seen.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
 		w.seen[name] = seen
 		return
+	case isApplied && w.isTakenBack(m, entry):
+		seen.Phase, seen.IsTakenBack, seen.StampedRevision = v1alpha1.ClusterProgressing, true, m.runs
+		seen.Look = w.look()
+		w.seen[name] = seen
+		return
 	case isApplied && m.runs != entry.Revision:
-		m.runs, m.started, m.isStuck = entry.Revision, w.now, w.unstartable[entry.Revision]
+		m.runs, m.stamped, m.started, m.isStuck = entry.Revision, w.app.Generation, w.now, w.unstartable[entry.Revision]
 	}
 	if isApplied {
+		m.looks = w.looks
 		seen.Applied = entry.Generation
 	}
 	w.observePods(m, entry, &seen)
@@ -249,6 +259,27 @@ func (w *stagedFleet) observePods(m *stagedMember, entry *v1alpha1.ClusterStatus
 		seen.Phase, seen.Reason = v1alpha1.ClusterReady, ""
 		seen.Replicas, seen.ReadyReplicas = pods, pods
 	}
+}
+
+// look returns the look of the running operator.
+func (w *stagedFleet) look() observation.Look { return observation.Look{ID: fmt.Sprint(w.looks)} }
+
+// isTakenBack reports whether delivery holds the Deployment of a member, as it does at its first look.
+func (w *stagedFleet) isTakenBack(m *stagedMember, entry *v1alpha1.ClusterStatus) bool {
+	stamp := lineage.Stamp{UID: w.app.UID, Revision: m.runs, Generation: m.stamped}
+	return m.looks != w.looks && entry.Recreate != w.look().ID && lineage.IsTakenBack(w.app, entry, stamp)
+}
+
+// restart starts another operator.
+func (w *stagedFleet) restart() {
+	clear(w.seen)
+	w.looks++
+}
+
+// restore takes the hub back to a backup.
+func (w *stagedFleet) restore(backup *v1alpha1.AppService) {
+	w.app = backup.DeepCopy()
+	w.restart()
 }
 
 func (w *stagedFleet) deliverAll() {

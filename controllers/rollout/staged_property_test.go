@@ -144,7 +144,7 @@ func (l *stagedLoop) act(t *rapid.T) {
 		}
 		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = strategy })
 	case "crash":
-		clear(l.seen)
+		l.restart()
 	case "annotate":
 		l.annotateAny(t)
 	case "pause":

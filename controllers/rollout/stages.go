@@ -71,7 +71,7 @@ func (in Input) stagedClusters(plans []entryPlan) []*stagedCluster {
 	all := make([]stagedCluster, 0, len(plans))
 	for i := range plans {
 		if e := &plans[i]; e.member != nil && !e.isLeaving && IsPlanned(e.entry) && !awaitsRemoval(e.entry) {
-			all = append(all, stagedCluster{entryPlan: e, rank: ranks.Of(e.entry.Name), isConfirmed: e.seen != nil && e.member.IsReady()})
+			all = append(all, stagedCluster{entryPlan: e, rank: ranks.Of(e.entry.Name), isConfirmed: e.seen != nil && e.member.IsReady() && !e.isOutdated()})
 		}
 	}
 	clusters := make([]*stagedCluster, len(all))
@@ -84,6 +84,15 @@ func (in Input) stagedClusters(plans []entryPlan) []*stagedCluster {
 		})
 	}
 	return clusters
+}
+
+// isOutdated reports whether the observation of an entry is from before a restore of the hub. The entry
+// had been answered with its revision, and the observation is about another one.
+func (e *entryPlan) isOutdated() bool {
+	if e.previous == nil || e.seen == nil || e.seen.Found || e.seen.Revision == 0 {
+		return false
+	}
+	return e.previous.ObservedGeneration >= e.previous.Generation && e.seen.Revision != e.previous.Revision
 }
 
 // stagesOf returns the stages of spec.rollout, with the clusters.

@@ -179,6 +179,9 @@ func (in report) failure() string {
 	if s.FailedStage == "" {
 		return in.target() + " was aborted"
 	}
+	if s.FailedReason == v1alpha1.ReasonTakenBack {
+		return fmt.Sprintf("%s was taken back on %s, by a failure or an abort that this hub has lost, as by a restore", in.target(), strings.Join(s.FailedClusters, ", "))
+	}
 	where := " in stage " + s.FailedStage
 	if s.FailedStage == rollout.RestStage && !in.hasNamedStages() {
 		where = ""
