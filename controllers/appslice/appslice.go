@@ -150,6 +150,18 @@ func Replace(stored, want *v1alpha1.AppServiceSlice) *v1alpha1.AppServiceSlice {
 	return &next
 }
 
+// WithLastKnown returns the slices with one for each missing slot of which an entry is known, by the
+// worst entries in the status of the AppService. It adds no other slice.
+func (s Slices) WithLastKnown(app *v1alpha1.AppService) Slices {
+	complete := s
+	for slot, slice := range Split(app, app.Status.WorstClusters) {
+		if s[slot] == nil && len(slice.Clusters) > 0 {
+			complete[slot] = slice
+		}
+	}
+	return complete
+}
+
 // Join returns the entries of the slices, sorted by name.
 func Join(stored Slices) []v1alpha1.ClusterStatus {
 	var all []v1alpha1.ClusterStatus

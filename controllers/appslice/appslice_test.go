@@ -64,6 +64,24 @@ func TestJoin_ignores_entries_that_were_edited_by_hand(t *testing.T) {
 	}
 }
 
+func TestMissing_slices_have_the_last_known_entries(t *testing.T) {
+	east, west := v1alpha1.ClusterStatus{Name: "east", Replicas: 2}, v1alpha1.ClusterStatus{Name: "west", Replicas: 2}
+	app := web.DeepCopy()
+	for _, worst := range []v1alpha1.ClusterStatus{east, west} {
+		worst.Phase = v1alpha1.ClusterFailed
+		app.Status.WorstClusters = append(app.Status.WorstClusters, worst)
+	}
+	stored := Split(app, []v1alpha1.ClusterStatus{east, west})
+	stored[SlotOf("west")], stored[0] = nil, nil
+	complete := stored.WithLastKnown(app)
+	if diff := gocmp.Diff([]v1alpha1.ClusterStatus{east, app.Status.WorstClusters[1]}, Join(complete)); diff != "" {
+		t.Errorf("entries (-want +got):\n%s", diff)
+	}
+	if stored[SlotOf("west")] != nil || complete[0] != nil {
+		t.Error("the stored slices were modified, or an empty one was added")
+	}
+}
+
 func TestIsStored(t *testing.T) {
 	want := Split(web, []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterFailed}})[SlotOf("east")]
 	if want.Summary != (v1alpha1.SliceSummary{Display: "0/1", Failed: 1}) {

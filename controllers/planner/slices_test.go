@@ -21,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // sliceThreshold is the threshold of the tests of slices. Four clusters are above it, and the
@@ -255,12 +256,7 @@ func TestLeftover_slices_are_deleted(t *testing.T) {
 // status without entries. What the slices still have is older, also the removal of a cluster that has
 // joined again since.
 func TestSlices_of_before_a_rollback_are_not_the_record(t *testing.T) {
-	s := newSliced(t)
-	s.edit(onlyOn("east", "north", "south"))
-	for _, member := range four[:3] {
-		s.report(member, s.readyObservation())
-	}
-	s.waitForEntries(append(s.allReady(four[:3]...), s.entry("west", v1alpha1.ClusterRemoving, atGeneration(1), applied(1, 2)))...)
+	s := newSlicedRemoving(t)
 	s.stop()
 	s.edit(onlyOn("nowhere"))
 	raw := &v1alpha1.AppService{}
@@ -553,18 +549,71 @@ func TestDeletion_while_a_slice_is_missing_asks_every_cluster(t *testing.T) {
 // asked for is completed, although its entry is deleted before the planner sees the deletion of the
 // AppService.
 func TestNamespace_deletion_that_deletes_the_slices_first_loses_no_removal(t *testing.T) {
-	s := newSliced(t)
-	s.edit(onlyOn("east", "north", "south"))
-	for _, member := range four[:3] {
-		s.report(member, s.readyObservation())
-	}
-	s.waitForEntries(append(s.allReady(four[:3]...), s.entry("west", v1alpha1.ClusterRemoving, atGeneration(1), applied(1, 2)))...)
+	s := newSlicedRemoving(t)
 	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.deleteSlices()
 	eventually(t, func() error { return s.checkStalled(v1alpha1.ReasonSlicesRefused) })
 	s.must(hub.Delete(t.Context(), s.app))
 	s.waitForDeletion()
 	s.waitForTombstones(s.tombstone())
+}
+
+// The same while no planner runs. The status has the last state of the entries that are not Ready.
+func TestNamespace_deletion_that_deletes_the_slices_while_no_planner_runs_loses_no_removal(t *testing.T) {
+	s := newSlicedRemoving(t)
+	s.stop()
+	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.deleteSlices()
+	s.must(hub.Delete(t.Context(), s.app))
+	s.start()
+	s.waitForDeletion()
+	s.waitForTombstones(s.tombstone())
+}
+
+// newSlicedRemoving returns a scene with entries in slices, in which an edit removes the AppService
+// from west.
+func newSlicedRemoving(t *testing.T) *fixture {
+	t.Helper()
+	s := newSliced(t)
+	s.edit(onlyOn("east", "north", "south"))
+	for _, member := range four[:3] {
+		s.report(member, s.readyObservation())
+	}
+	s.waitForEntries(append(s.allReady(four[:3]...), s.entry("west", v1alpha1.ClusterRemoving, atGeneration(1), applied(1, 2)))...)
+	return s
+}
+
+// A removal that was in progress goes on, and one of which nothing is known needs approval: delivery
+// finds the workload where no entry is.
+func TestSlices_that_are_deleted_while_no_planner_runs(t *testing.T) {
+	s := newSlicedRemoving(t)
+	west := *s.app.Status.Cluster("west")
+	s.stop()
+	s.deleteSlices()
+	s.edit(onlyOn("east", "north"))
+	s.start()
+	eventually(t, func() error {
+		s.readApp()
+		if got := s.app.Status.Cluster("west"); got == nil || !cmp.Equal(*got, west) {
+			return fmt.Errorf("the entry of west (-want +got):\n%s", cmp.Diff(&west, got))
+		}
+		return nil
+	})
+	s.report("south", observation.Observation{UID: s.app.UID, Found: true, Planned: 2, Revision: 1, Placement: 1})
+	eventually(t, func() error {
+		s.readApp()
+		if south := s.app.Status.Cluster("south"); south == nil || south.Transition.Type != v1alpha1.TransitionRemovalNeedsApproval {
+			return fmt.Errorf("the entry of south is %+v", south)
+		}
+		return nil
+	})
+	s.report("west", s.removalConfirmed(west.LastTransitionTime))
+	eventually(t, func() error {
+		if s.readApp(); s.app.Status.Cluster("west") != nil {
+			return errors.New("the removal from west is not completed")
+		}
+		return nil
+	})
 }
 
 // The operator is killed at every request while the entries move to slices, and back.

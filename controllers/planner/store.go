@@ -67,8 +67,9 @@ type stored struct {
 }
 
 // read adds the entries of its slices to an AppService of the cache, also of slices that another
-// client deleted while this process ran. It returns errStaleCache if the cache does not have what
-// was last written.
+// client deleted while this process ran. Of other slices that are missing, it adds the entries that
+// status.worstClusters has, so that a removal in progress is not forgotten. It returns errStaleCache if
+// the cache does not have what was last written.
 func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, error) {
 	newest, err := s.versions.of(ctx, app)
 	if err != nil {
@@ -95,7 +96,7 @@ func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, err
 	s.versions.caughtUp(app)
 	complete := s.withDeleted(app, slices)
 	if slices.Missing() > 0 {
-		all = appslice.Join(complete)
+		all = appslice.Join(complete.WithLastKnown(app))
 	}
 	return stored{app: entries.WithEntries(app, all), slices: slices, hasMissing: complete.Missing() > 0}, nil
 }
