@@ -169,6 +169,9 @@ type PlacementStatus struct {
 	// Only an edit of spec.placement shows the intent to remove the AppService from a cluster.
 	// +optional
 	SpecHash string `json:"specHash,omitempty"`
+	// ReplicasHash is a hash of the fields of the spec that set the replicas of each cluster.
+	// +optional
+	ReplicasHash string `json:"replicasHash,omitempty"`
 	// Count is the highest number of a placement (see placement of the entries of clusters).
 	// After a lost status, it goes on from the highest number that the members report.
 	// +optional
@@ -203,6 +206,9 @@ type RemovalCount struct {
 	StartTime metav1.Time `json:"startTime"`
 	// Count is the number of removals that started.
 	Count int32 `json:"count"`
+	// ScaleDowns is the number of scale-downs that started.
+	// +optional
+	ScaleDowns int32 `json:"scaleDowns,omitempty"`
 }
 
 // ExcludedClusters are the clusters that are excluded from the plan for one reason.
@@ -268,8 +274,8 @@ const (
 type TransitionCause string
 
 const (
-	// CauseEdit: an edit of spec.placement removed the cluster from the plan, or an edit of the
-	// AppService lowered the cluster's replicas.
+	// CauseEdit: an edit of spec.placement removed the cluster from the plan, or an edit of a field that
+	// sets replicas lowered the cluster's replicas.
 	CauseEdit TransitionCause = "Edit"
 	// CauseDeletion: the AppService is being deleted.
 	CauseDeletion TransitionCause = "Deletion"
@@ -293,6 +299,7 @@ type ClusterTransition struct {
 	// Cause is Edit, Deletion, ClustersChanged, Displaced, Recovered or Rejoined.
 	Cause TransitionCause `json:"cause"`
 	// Accepted is true if the annotation fleetwright.dev/accept-removals approves the removal.
+	// A scale-down that no edit caused also has it after it has started.
 	// +optional
 	Accepted bool `json:"accepted,omitempty"`
 }

@@ -225,6 +225,23 @@ func hash(app *v1alpha1.AppService) string {
 // plan, only spec.placement can be the reason.
 func PlacementHash(app *v1alpha1.AppService) string { return contentHash(app.Spec.Placement) }
 
+// ReplicasHash returns a hash of the fields of the spec that set the replicas of each cluster. If a
+// cluster is to have fewer replicas and the hash has not changed, clusters have.
+func ReplicasHash(app *v1alpha1.AppService) string {
+	spec := &app.Spec
+	type override struct {
+		Match    v1alpha1.ClusterMatch
+		Replicas *int32
+	}
+	var overrides []override
+	for _, o := range spec.Overrides {
+		if o.Replicas != nil {
+			overrides = append(overrides, override{o.ClusterMatch, o.Replicas})
+		}
+	}
+	return contentHash([]any{spec.Placement, spec.Replicas, spec.ReplicaPolicy, spec.Autoscaling, spec.ExternallyScaled, overrides})
+}
+
 // contentHash returns a hash that depends only on the content, because encoding/json sorts the keys
 // of maps.
 func contentHash(of any) string {

@@ -60,6 +60,7 @@ func drawStatus(t *rapid.T) v1alpha1.AppServiceStatus {
 	s.ClustersIn = rapid.SampledFrom([]v1alpha1.ClustersIn{"", v1alpha1.ClustersInSlices}).Draw(t, "clusters in")
 	s.Replicas = rapid.Int32Range(0, 1).Draw(t, "replicas")
 	s.Summary.Ready = rapid.Int32Range(0, 1).Draw(t, "ready")
+	s.Placement.ReplicasHash = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "replicas hash")
 	s.Placement.SpecHash = rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "hash")
 	s.AcceptedStamps = rapid.SampledFrom([][]string{nil, {"a"}, {"b"}}).Draw(t, "stamps")
 	if rapid.Bool().Draw(t, "has conditions") {

@@ -2,6 +2,8 @@ package planner
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -71,6 +73,47 @@ func TestMembers_that_stop_matching_together_need_approval(t *testing.T) {
 	s.checkNeverRemoving()
 	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "2@1"))
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.removingEntry("north"), s.removingEntry("south"))
+}
+
+// A label that an override matches is set on most clusters by accident, while the image is edited.
+func TestReplicas_that_an_override_lowers_on_many_members_need_approval(t *testing.T) {
+	all := []string{"east", "north", "south"}
+	s := newFixture(t, all...)
+	s.app.Spec.Replicas = new(int32(5))
+	s.app.Spec.Overrides = []v1alpha1.Override{{
+		Name: "test", Replicas: new(int32(1)),
+		ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "test"}}},
+	}}
+	s.createApp()
+	s.reportReady(all...)
+	s.stop()
+	for _, member := range all[:2] {
+		s.patchMember(member, func(m *v1alpha1.MemberCluster) { m.Labels["tier"] = "test" })
+	}
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
+	s.start()
+	replicas := func() (numbers []int32) {
+		s.readApp()
+		for _, entry := range s.app.Status.Clusters {
+			numbers = append(numbers, entry.Replicas)
+		}
+		return numbers
+	}
+	s.waitForPlan()
+	if got := replicas(); !slices.Equal(got, []int32{5, 5, 5}) {
+		t.Fatalf("the replicas are %v", got)
+	}
+	ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
+	if want := "the scale-down on 2 clusters needs approval"; !strings.Contains(ready.Message, want) || !strings.Contains(ready.Message, "accept-removals=2@2") {
+		t.Errorf("Ready does not say %q: %s", want, ready.Message)
+	}
+	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "2@2"))
+	eventually(t, func() error {
+		if got := replicas(); !slices.Equal(got, []int32{1, 1, 5}) {
+			return fmt.Errorf("the replicas are %v", got)
+		}
+		return nil
+	})
 }
 
 func TestSuspended_AppService_is_only_observed(t *testing.T) {

@@ -44,7 +44,7 @@ func (b *removalBudget) acknowledge() {
 	for _, e := range b.leaving {
 		switch {
 		case e.entry.Transition.Accepted:
-		case b.needsAcknowledgement(e), b.isLast(e):
+		case b.isAsking(e):
 			asking = append(asking, e)
 		default:
 			others = append(others, e)
@@ -62,6 +62,22 @@ func (b *removalBudget) acknowledge() {
 		b.counted.Accepted++
 		b.counted.AcceptedGeneration = b.in.App.Generation
 	}
+}
+
+// isAsking reports whether a user must approve a removal, and has not.
+func (b *removalBudget) isAsking(e *entryPlan) bool {
+	return !e.entry.Transition.Accepted && (b.needsAcknowledgement(e) || b.isLast(e))
+}
+
+// countAsking returns the number of removals that a user must approve.
+func (b *removalBudget) countAsking() int {
+	asking := 0
+	for _, e := range b.leaving {
+		if b.isAsking(e) {
+			asking++
+		}
+	}
+	return asking
 }
 
 // acceptedRemovals returns the number of removals that the annotation approves for the current

@@ -22,6 +22,8 @@ type Decision struct {
 	PlannedSpecs []v1alpha1.PlannedSpec
 	// PlacementHash is the hash of the spec.placement that chose the clusters.
 	PlacementHash string
+	// ReplicasHash is the hash of the fields that set the replicas of each cluster.
+	ReplicasHash string
 	// PlacementCount is the highest number of a placement.
 	PlacementCount int64
 	// AcceptedStamps are the stamps that are accepted by a digest.
@@ -68,9 +70,10 @@ func Plan(in Input) Decision {
 	revisions.recordPodSecurity()
 	revisions.explainRefused()
 	// 4. Scale down as far as the ready replicas on other clusters allow.
-	notes := in.scaleDown(plans)
+	limit := &brake{in: in, counted: in.removals()}
+	notes := in.scaleDown(plans, limit)
 	// 5. Start removals as far as the policies allow.
-	removals, removalNotes := in.remove(plans)
+	removals, removalNotes := in.remove(plans, limit)
 	// 6. Decide where a workload that is missing is created again.
 	reportDeadlines := in.answerMissing(plans)
 	// 7. Explain on entries what they wait for: while the hub is behind a cluster, on all entries.
@@ -92,6 +95,7 @@ func Plan(in Input) Decision {
 		Removals:          removals,
 		PlannedSpecs:      lineage.Planned(in.App),
 		PlacementHash:     in.placementHash(),
+		ReplicasHash:      in.replicasHash(),
 		PlacementCount:    highestPlacementOf(in.App.Status.Placement.Count, entries),
 		AcceptedStamps:    in.App.Status.AcceptedStamps,
 		Notes:             append(notes, removalNotes...),
@@ -120,6 +124,14 @@ func (in Input) placementHash() string {
 		return in.App.Status.Placement.SpecHash
 	}
 	return lineage.PlacementHash(in.App)
+}
+
+// replicasHash returns the hash of the fields that set replicas in the same way.
+func (in Input) replicasHash() string {
+	if in.PlanError != nil || in.App.Status.ObservedGeneration == in.App.Generation {
+		return in.App.Status.Placement.ReplicasHash
+	}
+	return lineage.ReplicasHash(in.App)
 }
 
 // planEntries returns an entry plan for each cluster that is chosen or has an entry, except for

@@ -29,7 +29,7 @@ func (in Input) recheckAfter(deadlines []time.Time) time.Duration {
 // deadlines returns the times at which one of these changes although no input does:
 //   - a surging cluster that is Failed or Unknown is no longer a blocker;
 //   - a candidate that is excluded because it is not Ready is no longer waited for;
-//   - a removal without an edit no longer counts against the removals that have not started.
+//   - a removal or scale-down without an edit no longer counts against those that have not started.
 func (in Input) deadlines(entries []v1alpha1.ClusterStatus, removals v1alpha1.RemovalsStatus) []time.Time {
 	var deadlines []time.Time
 	for _, entry := range entries {
@@ -40,7 +40,7 @@ func (in Input) deadlines(entries []v1alpha1.ClusterStatus, removals v1alpha1.Re
 	for _, name := range in.NotReadyCandidates(true) {
 		deadlines = append(deadlines, readyDeadline(in.Members[name]))
 	}
-	if slices.ContainsFunc(entries, awaitsRemoval) {
+	if slices.ContainsFunc(entries, awaitsRemoval) || slices.ContainsFunc(entries, awaitsScaleDown) {
 		for _, count := range removals.WithoutEdit {
 			deadlines = append(deadlines, count.StartTime.Add(withoutEditWindow+withoutEditBucket))
 		}

@@ -9,13 +9,14 @@ import (
 // remove starts removals from clusters that left the plan, in order of name. On the entries whose
 // removal has not started, it explains why. It returns the next removal counters and notes for
 // users. The policies in removalPolicies decide.
-func (in Input) remove(plans []entryPlan) (v1alpha1.RemovalsStatus, []string) {
-	counted := in.removals()
+func (in Input) remove(plans []entryPlan, limit *brake) (v1alpha1.RemovalsStatus, []string) {
+	counted := limit.counted
 	if in.IsSuspended() || in.PlanError != nil {
 		in.carryHolds(plans)
 		return counted, nil
 	}
 	b := in.newRemovalBudget(plans, counted)
+	b.heldScaleDowns = limit.held
 	if len(b.leaving) == 0 {
 		return counted, nil
 	}

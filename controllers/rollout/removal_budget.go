@@ -29,12 +29,15 @@ type removalBudget struct {
 	blocked       []*entryPlan // of leaving: wait for other clusters to become ready
 	waiting       []*entryPlan // of leaving: wait for other removals
 	onHold        []*entryPlan // of leaving: wait for a user's approval
-	unintended    int32        // clusters that left the plan within an hour, without an edit and without approval
+	unintended    int32        // clusters that left the plan or were scaled down within an hour, without an edit and without approval
 	removing      []string     // removal in progress, reachable
 	unreachable   int          // number of unreachable clusters with a removal in progress: they must not block others
 	maxConcurrent int32        // removal limit: approved removals start regardless of it, but count while they are in progress
 	planCanServe  bool         // whether the plan has a cluster on which pods are to run
 	serving       int          // clusters that are known to be ready and keep running
+
+	scaledDown     int32 // those of unintended that are or were scaled down
+	heldScaleDowns int   // scale-downs that need approval too
 }
 
 func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsStatus) *removalBudget {
@@ -50,6 +53,9 @@ func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsSta
 		}
 		if in.isServing(e) {
 			b.serving++
+		}
+		if in.isUnintendedDrain(e) {
+			b.scaledDown++
 		}
 		unintended := isUnintended(e)
 		switch {
@@ -68,7 +74,8 @@ func (in Input) newRemovalBudget(plans []entryPlan, counted v1alpha1.RemovalsSta
 		}
 	}
 	recent := in.recentRemovals(counted)
-	b.unintended = unintendedLeaving + max(recent, unintendedRemoving)
+	b.scaledDown += in.recentScaleDowns(counted)
+	b.unintended = unintendedLeaving + max(recent, unintendedRemoving) + b.scaledDown
 	// The removal limit is a fifth of the clusters that have applied the AppService, and at least
 	// one, so that an AppService on fewer than five clusters can leave them. A cluster whose
 	// removal without an edit has ended within the window still counts among these clusters.
@@ -112,6 +119,15 @@ func (in Input) recentRemovals(counted v1alpha1.RemovalsStatus) int32 {
 	return sum
 }
 
+// recentScaleDowns returns how many scale-downs without an edit have started within the window.
+func (in Input) recentScaleDowns(counted v1alpha1.RemovalsStatus) int32 {
+	var sum int32
+	for _, count := range in.withinWindow(counted.WithoutEdit) {
+		sum += count.ScaleDowns
+	}
+	return sum
+}
+
 // countRemoving counts a removal in progress.
 func (b *removalBudget) countRemoving(e *entryPlan) {
 	if e.member.IsReady() {
@@ -124,7 +140,7 @@ func (b *removalBudget) countRemoving(e *entryPlan) {
 // begin starts the removal from a cluster.
 func (b *removalBudget) begin(e *entryPlan) {
 	if isUnintended(e) {
-		b.countUnintended()
+		b.counted = b.in.countWithoutEdit(b.counted, func(count *v1alpha1.RemovalCount) { count.Count++ })
 	}
 	if b.in.isServing(e) {
 		b.serving--
@@ -136,16 +152,15 @@ func (b *removalBudget) begin(e *entryPlan) {
 	b.countRemoving(e)
 }
 
-// countUnintended counts another removal without an edit.
-func (b *removalBudget) countUnintended() {
-	counts := b.in.withinWindow(b.counted.WithoutEdit)
-	last := len(counts) - 1
-	if last >= 0 && b.in.Now.Sub(counts[last].StartTime.Time) < withoutEditBucket {
-		counts[last].Count++
-	} else {
-		counts = append(counts, v1alpha1.RemovalCount{StartTime: metav1.NewTime(b.in.Now.Time), Count: 1})
+// countWithoutEdit returns the counters with another removal or scale-down without an edit.
+func (in Input) countWithoutEdit(counted v1alpha1.RemovalsStatus, add func(*v1alpha1.RemovalCount)) v1alpha1.RemovalsStatus {
+	counts := in.withinWindow(counted.WithoutEdit)
+	if last := len(counts) - 1; last < 0 || in.Now.Sub(counts[last].StartTime.Time) >= withoutEditBucket {
+		counts = append(counts, v1alpha1.RemovalCount{StartTime: metav1.NewTime(in.Now.Time)})
 	}
-	b.counted.WithoutEdit = counts
+	add(&counts[len(counts)-1])
+	counted.WithoutEdit = counts
+	return counted
 }
 
 // allows reports whether another removal may start. Removals from unreachable clusters do not count

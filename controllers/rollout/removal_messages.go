@@ -130,7 +130,11 @@ func (b *removalBudget) whyHeld(e *entryPlan) string {
 	case e.entry.Transition.Cause == v1alpha1.CauseRejoined:
 		return "the cluster has joined the fleet again, and the plan does not choose it"
 	}
-	return fmt.Sprintf("%s left the plan within an hour, and spec.placement was not edited", CountClusters(b.unintended))
+	what := "left the plan"
+	if b.scaledDown > 0 {
+		what += " or were scaled down"
+	}
+	return fmt.Sprintf("%s %s within an hour, and spec.placement was not edited", CountClusters(b.unintended), what)
 }
 
 // toAccept returns the annotation that approves the held removals or, if none is held, the waiting
@@ -143,9 +147,9 @@ func (b *removalBudget) toAccept() string {
 	return b.acceptance(number)
 }
 
-// acceptance returns the annotation that approves this many more removals.
+// acceptance returns the annotation that approves this many more removals, and the held scale-downs.
 func (b *removalBudget) acceptance(more int) string {
-	return fmt.Sprintf("%s=%d@%d", v1alpha1.AnnotationAcceptRemovals, int(b.counted.Accepted)+more, b.in.App.Generation)
+	return fmt.Sprintf("%s=%d@%d", v1alpha1.AnnotationAcceptRemovals, int(b.counted.Accepted)+b.heldScaleDowns+more, b.in.App.Generation)
 }
 
 func removals(n int) string {

@@ -20,7 +20,7 @@ func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving fu
 	in.startRevision(e)
 	if in.mayWait(e, decision) {
 		e.lowerTarget = &decision
-		e.entry.Transition = v1alpha1.ClusterTransition{Type: v1alpha1.TransitionScaleDownPending, Cause: in.scaleDownCause(e)}
+		e.entry.Transition = in.pendingScaleDown(e)
 		return
 	}
 	e.entry.Transition = v1alpha1.ClusterTransition{}
@@ -62,7 +62,7 @@ func (in Input) mayWait(e *entryPlan, decision placement.Decision) bool {
 	if e.previous == nil || e.previous.Phase == v1alpha1.ClusterRemoving {
 		return false
 	}
-	return in.IsDivided() && in.isScaleDown(e.entry, decision) || in.isEmptied(e, decision)
+	return in.IsDivided() && in.isScaleDown(e.entry, decision) || in.isCut(e, decision)
 }
 
 // initialReplicas returns the initial replicas of an autoscaled workload on a cluster: the largest

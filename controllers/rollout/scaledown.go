@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
@@ -16,14 +17,15 @@ import (
 //     it starts at once, even if replicas are not ready on a cluster that has had its share for
 //     long.
 //   - A scale-down without an edit waits for every cluster of the plan, because replicas that
-//     cannot be observed may not serve.
+//     cannot be observed may not serve. It may need approval first: see brake.
 //
 // So a scale-down never reduces the number of ready replicas below the smaller of the previous and
 // the requested number.
-func (in Input) scaleDown(plans []entryPlan) []string {
+func (in Input) scaleDown(plans []entryPlan, limit *brake) []string {
 	candidates := in.scaleDownCandidates(plans)
+	candidates, notes := limit.apply(plans, candidates)
 	if len(candidates) == 0 {
-		return nil
+		return notes
 	}
 	editedShortfall, uneditedShortfall := in.shortfall(plans, isSurging), in.shortfall(plans, isInPlan)
 	othersShortfall := in.shortfallOfOthers(plans)
@@ -36,7 +38,7 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 	for _, e := range candidates {
 		missing := &editedShortfall
 		switch {
-		case !in.IsDivided() && in.mayServe(e):
+		case !in.IsDivided() && e.lowerTarget.Replicas == 0 && in.mayServe(e):
 			missing = &othersShortfall
 		case !in.IsDivided():
 			missing = &shortfall{}
@@ -44,6 +46,7 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 			missing = &uneditedShortfall
 		}
 		final := in.scaleDownOne(e, *missing, &kept)
+		limit.recordStart(e, &final)
 		if final.Transition.Type != "" {
 			blocking[missing] = true
 			keeping++
@@ -51,13 +54,13 @@ func (in Input) scaleDown(plans []entryPlan) []string {
 		in.refresh(e, final)
 	}
 	if keeping == 0 {
-		return nil
+		return notes
 	}
 	var blockers []string
 	for missing := range blocking {
 		blockers = sortedUnion(blockers, missing.clusters)
 	}
-	return []string{fmt.Sprintf("the scale-down on %s is pending until the AppService is ready on: %s", CountClusters(keeping), CapNames(blockers))}
+	return append(notes, fmt.Sprintf("the scale-down on %s is pending until the AppService is ready on: %s", CountClusters(keeping), CapNames(blockers)))
 }
 
 // scaleDownOne returns an entry that is scaled down as far as the shortfall allows. It adds the
@@ -95,12 +98,24 @@ func (in Input) scaleDownCandidates(plans []entryPlan) []*entryPlan {
 // scaleDownCause returns CauseEdit if the scale-down follows from an edit, even if it has been
 // pending since an earlier edit, and CauseClustersChanged otherwise.
 func (in Input) scaleDownCause(e *entryPlan) v1alpha1.TransitionCause {
-	edited := e.previous.Generation != 0 && e.previous.Generation != in.App.Generation
 	before := e.previous.Transition
-	if edited || before.Type == v1alpha1.TransitionScaleDownPending && before.Cause == v1alpha1.CauseEdit {
+	isPending := before.Type == v1alpha1.TransitionScaleDownPending && before.Cause == v1alpha1.CauseEdit
+	if isPending || in.isReplicasEdited(e.previous) {
 		return v1alpha1.CauseEdit
 	}
 	return v1alpha1.CauseClustersChanged
+}
+
+// isReplicasEdited reports whether a user has edited a field that sets replicas since an entry was
+// planned. Any other edit expresses no intent to scale down. An entry that was not planned with the last
+// status, for example while the AppService was suspended, may have missed such an edit. A status of an
+// older version does not have the hash, so every edit counts.
+func (in Input) isReplicasEdited(previous *v1alpha1.ClusterStatus) bool {
+	if previous.Generation == 0 || previous.Generation == in.App.Generation {
+		return false
+	}
+	planned := in.App.Status.Placement.ReplicasHash
+	return previous.Generation != in.App.Status.ObservedGeneration || planned == "" || planned != lineage.ReplicasHash(in.App)
 }
 
 // isScaleDown reports whether a decision scales an entry down. The bounds of an entry do not count
@@ -113,10 +128,14 @@ func (in Input) isScaleDown(entry v1alpha1.ClusterStatus, decision placement.Dec
 		decision.MaxReplicas == 0 && decision.Replicas < entry.Replicas
 }
 
-// isEmptied reports whether a cluster is to be scaled to zero without an edit, where each cluster
-// runs all replicas: for example because an override has started to match.
-func (in Input) isEmptied(e *entryPlan, decision placement.Decision) bool {
-	return !in.IsDivided() && decision.MaxReplicas == 0 && decision.Replicas == 0 && e.entry.Replicas > 0 && in.scaleDownCause(e) == v1alpha1.CauseClustersChanged
+// isCut reports whether a cluster is to be scaled down without an edit, where each cluster runs all
+// replicas: an override has started or stopped to match. With externallyScaled, replicas is only the
+// initial number, unless it is 0. What runs on a cluster that was recovered is not compared.
+func (in Input) isCut(e *entryPlan, decision placement.Decision) bool {
+	if in.IsDivided() || decision.MaxReplicas > 0 || decision.Replicas >= e.entry.Replicas || in.scaleDownCause(e) != v1alpha1.CauseClustersChanged {
+		return false
+	}
+	return decision.Replicas == 0 || !in.App.Spec.ExternallyScaled && e.previous.Generation != 0
 }
 
 // shortfallOfOthers returns the shortfall that a scale-down to zero waits for: the clusters of the

@@ -196,6 +196,7 @@ func (w *stagedFleet) write(decision rollout.Decision) {
 		w.app.Status.Configuration = []v1alpha1.ConfigurationStatus{{Kind: v1alpha1.ConfigurationConfigMap, From: "settings"}}
 	}
 	w.app.Status.Removals, w.app.Status.PlannedSpecs, w.app.Status.Placement.SpecHash = decision.Removals, decision.PlannedSpecs, decision.PlacementHash
+	w.app.Status.Placement.ReplicasHash = decision.ReplicasHash
 }
 
 // deliver makes a member carry out its entry, and reports its state.

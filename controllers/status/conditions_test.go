@@ -399,6 +399,7 @@ func TestCompute_sets_the_other_fields(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			rest := cmpopts.IgnoreFields(v1alpha1.AppServiceStatus{}, "Conditions", "Clusters")
 			test.want.PlannedSpecs, test.want.Placement.SpecHash = lineage.Planned(test.in.App), lineage.PlacementHash(test.in.App)
+			test.want.Placement.ReplicasHash = lineage.ReplicasHash(test.in.App)
 			numbers := cmpopts.IgnoreFields(v1alpha1.PlacementStatus{}, "Count")
 			if diff := cmp.Diff(test.want, StatusOf(test.in), rest, numbers); diff != "" {
 				t.Errorf("status (-want +got):\n%s", diff)

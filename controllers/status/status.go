@@ -61,7 +61,7 @@ func (in report) placement() v1alpha1.PlacementStatus {
 	if in.IsDeleting() {
 		return v1alpha1.PlacementStatus{Count: in.PlacementCount}
 	}
-	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash, Count: in.PlacementCount}
+	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash, ReplicasHash: in.ReplicasHash, Count: in.PlacementCount}
 }
 
 // summarize counts the cluster statuses. The ready replicas of a cluster are current only while its

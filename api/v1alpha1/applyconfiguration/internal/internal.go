@@ -1004,6 +1004,9 @@ var schemaYAML = typed.YAMLObject(`types:
           elementRelationship: associative
           keys:
           - reason
+    - name: replicasHash
+      type:
+        scalar: string
     - name: specHash
       type:
         scalar: string
@@ -1031,6 +1034,9 @@ var schemaYAML = typed.YAMLObject(`types:
   map:
     fields:
     - name: count
+      type:
+        scalar: numeric
+    - name: scaleDowns
       type:
         scalar: numeric
     - name: startTime

@@ -20,6 +20,7 @@ type ClusterTransitionApplyConfiguration struct {
 	// Cause is Edit, Deletion, ClustersChanged, Displaced, Recovered or Rejoined.
 	Cause *apiv1alpha1.TransitionCause `json:"cause,omitempty"`
 	// Accepted is true if the annotation fleetwright.dev/accept-removals approves the removal.
+	// A scale-down that no edit caused also has it after it has started.
 	Accepted *bool `json:"accepted,omitempty"`
 }
 

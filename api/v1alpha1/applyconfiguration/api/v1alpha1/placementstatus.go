@@ -13,6 +13,8 @@ type PlacementStatusApplyConfiguration struct {
 	// SpecHash is a hash of the spec.placement by which the clusters were chosen.
 	// Only an edit of spec.placement shows the intent to remove the AppService from a cluster.
 	SpecHash *string `json:"specHash,omitempty"`
+	// ReplicasHash is a hash of the fields of the spec that set the replicas of each cluster.
+	ReplicasHash *string `json:"replicasHash,omitempty"`
 	// Count is the highest number of a placement (see placement of the entries of clusters).
 	// After a lost status, it goes on from the highest number that the members report.
 	Count *int64 `json:"count,omitempty"`
@@ -31,6 +33,14 @@ func PlacementStatus() *PlacementStatusApplyConfiguration {
 // If called multiple times, the SpecHash field is set to the value of the last call.
 func (b *PlacementStatusApplyConfiguration) WithSpecHash(value string) *PlacementStatusApplyConfiguration {
 	b.SpecHash = &value
+	return b
+}
+
+// WithReplicasHash sets the ReplicasHash field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReplicasHash field is set to the value of the last call.
+func (b *PlacementStatusApplyConfiguration) WithReplicasHash(value string) *PlacementStatusApplyConfiguration {
+	b.ReplicasHash = &value
 	return b
 }
 

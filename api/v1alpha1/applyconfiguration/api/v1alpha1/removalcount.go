@@ -18,6 +18,8 @@ type RemovalCountApplyConfiguration struct {
 	StartTime *v1.Time `json:"startTime,omitempty"`
 	// Count is the number of removals that started.
 	Count *int32 `json:"count,omitempty"`
+	// ScaleDowns is the number of scale-downs that started.
+	ScaleDowns *int32 `json:"scaleDowns,omitempty"`
 }
 
 // RemovalCountApplyConfiguration constructs a declarative configuration of the RemovalCount type for use with
@@ -39,5 +41,13 @@ func (b *RemovalCountApplyConfiguration) WithStartTime(value v1.Time) *RemovalCo
 // If called multiple times, the Count field is set to the value of the last call.
 func (b *RemovalCountApplyConfiguration) WithCount(value int32) *RemovalCountApplyConfiguration {
 	b.Count = &value
+	return b
+}
+
+// WithScaleDowns sets the ScaleDowns field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ScaleDowns field is set to the value of the last call.
+func (b *RemovalCountApplyConfiguration) WithScaleDowns(value int32) *RemovalCountApplyConfiguration {
+	b.ScaleDowns = &value
 	return b
 }
