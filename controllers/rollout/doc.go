@@ -86,7 +86,7 @@
 //     in it never start with the revision that was completed without it: they wait.
 //     A stage that has begun is never Skipped: it waits.
 //   - The target failed if it failed on more clusters of a stage than maxFailures; or if it failed on
-//     one, none is available, and none is left to try.
+//     one, none is available or was before it became unreachable, and none is left to try.
 //   - A cluster with another revision than the stable one and the target is superseded. It gets the
 //     target in any phase when its stage has begun. Before that, it goes back to the stable revision
 //     if it is broken, or runs the failed revision and not the template of the target.

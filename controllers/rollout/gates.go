@@ -320,6 +320,7 @@ func (r *revisions) exceededStage() (*stage, []*stagedCluster) {
 func (r *revisions) exceededOn(s *stage) []*stagedCluster {
 	t := r.tallyOf(s)
 	left := t[isAvailable] + t[isDegraded] + t[isUpdating] + t[isCandidate] + t[isRecovering] + t[isUnconfirmed]
+	left += len(r.inState(s, isLost)) - len(r.neverAvailable(s)) // these may be available again
 	if t[isFailed] > s.maxFailed() || t[isFailed] > 0 && left == 0 {
 		return r.inState(s, isFailed)
 	}
@@ -344,11 +345,16 @@ func (r *revisions) inState(s *stage, state clusterState) []*stagedCluster {
 // is not distinguishable from an outage.
 const minCutOff = 2
 
+// neverAvailable returns the lost clusters of a stage that were never available with the target.
+func (r *revisions) neverAvailable(s *stage) []*stagedCluster {
+	return slices.DeleteFunc(r.inState(s, isLost), func(c *stagedCluster) bool { return c.entry.AvailableReplicas > 0 })
+}
+
 // cutOff returns the lost clusters of a stage that were never available with the target, if that has
 // cut them off: there are several, at least as many clusters without the target are observed, and none
 // of those became unreachable since. Otherwise it may be an outage, which is no evidence.
 func (r *revisions) cutOff(s *stage) []*stagedCluster {
-	lost := slices.DeleteFunc(r.inState(s, isLost), func(c *stagedCluster) bool { return c.entry.AvailableReplicas > 0 })
+	lost := r.neverAvailable(s)
 	if len(lost) < minCutOff {
 		return nil
 	}

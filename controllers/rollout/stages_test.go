@@ -246,6 +246,20 @@ func TestRollout_of_a_revision_that_fails(t *testing.T) {
 		s.annotate(v1alpha1.AnnotationAcceptRemovals, "9@2")
 		s.edited("bad").settles("RolledBack 2, stable 1: canary Progressing 0/1, world Pending 0/3")
 	})
+	t.Run("waits for the only good cluster if it becomes unreachable after a tolerated failure", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600)), stageWith(0, func(s *v1alpha1.RolloutStage) { s.MaxFailures = new(intstr.FromInt32(1)) }))
+		s.edited("ok-1")
+		good := s.with(2)[0]
+		for _, name := range []string{"canary-1", "canary-2"} {
+			s.members[name].refuses = name != good
+		}
+		s.passes(10 * time.Minute).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+		s.cutOff(good).passes(2 * time.Hour).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
+		if diff := cmp.Diff([]string{good}, s.decision.LostClusters); s.decision.WaitingStage != "canary" || diff != "" {
+			t.Errorf("stage %q waits for (-want +got):\n%s", s.decision.WaitingStage, diff)
+		}
+		s.reconnect(good).settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+	})
 	t.Run("counts a cluster that was available and fails later", func(t *testing.T) {
 		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").passes(5 * time.Minute).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
 		s.members["canary-1"].sick = true
