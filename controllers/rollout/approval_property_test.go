@@ -22,7 +22,8 @@ type approvals struct {
 
 // In a stage that needs approval, no cluster gets a revision unless a user has approved or promoted
 // this stage for this revision, when the status showed both, and has not withdrawn that before the
-// stage began: in any order of approvals, edits of the template, of the stages and of the placement.
+// stage began: in any order of approvals, edits of the template, of the stages and of the
+// placement.
 func TestStages_begin_only_with_an_approval_of_what_the_status_shows(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategy := v1alpha1.Rollout{RolloutPace: paceOf(3, 0, 0), Stages: anyApprovals(t)}

@@ -20,8 +20,8 @@ func newScalingFleet(t *rapid.T) *stagedLoop {
 	return l
 }
 
-// Pods that an autoscaler adds neither fail a revision nor hold up a stage, also if at no time all
-// clusters are Ready.
+// Pods that an autoscaler adds to a cluster that was available neither fail a revision nor hold up a
+// stage, also if at no time all clusters are Ready.
 func TestStages_pass_while_autoscalers_add_pods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newScalingFleet(t)
@@ -53,8 +53,8 @@ func TestStages_pass_while_autoscalers_add_pods(t *testing.T) {
 	})
 }
 
-// scaleUp makes the pods ready that the autoscaler of a member has added. If it is busy, it adds the
-// next one when all are ready, or at the same time.
+// scaleUp makes the pods ready that the autoscaler of a member has added. If it is busy, it adds
+// the next one when all are ready, or at the same time.
 func (m *stagedMember) scaleUp(isBusy, isAlways bool) {
 	isReady := m.adds == 0
 	m.wants, m.adds = max(2, m.wants)+m.adds, 0
@@ -63,8 +63,8 @@ func (m *stagedMember) scaleUp(isBusy, isAlways bool) {
 	}
 }
 
-// A cluster that was available is unavailable exactly while it has fewer ready pods than before, and
-// fewer than are desired.
+// A cluster that was available is unavailable exactly while it has fewer ready pods than before,
+// and fewer than are desired.
 func TestStages_see_only_lost_pods_as_a_loss(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newScalingFleet(t)

@@ -181,8 +181,8 @@ func (l *loop) recordLeftWithoutEdit(in rollout.Input) {
 	l.plan, l.planned = plan, in.App.Generation
 }
 
-// check checks that one decision keeps the invariants. known is the decision, which has what was observed;
-// status is the part of it that was written.
+// check checks that one decision keeps the invariants. known is the decision, which has what was
+// observed; status is the part of it that was written.
 func (l *loop) check(t *rapid.T, in rollout.Input, status, known v1alpha1.AppServiceStatus) {
 	for name, s := range l.members {
 		if s.objects && status.Cluster(name) == nil {

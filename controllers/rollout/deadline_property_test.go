@@ -9,8 +9,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// A revision that does not start fails when its cluster has been observed for the progress deadline,
-// however often the link to the cluster flaps: not before, and not later.
+// A revision that does not start fails when its cluster has been observed for the progress
+// deadline, however often the link to the cluster flaps: not before, and not later.
 func TestStages_decide_within_the_deadline(t *testing.T) {
 	const deadline = 5 * time.Minute
 	rapid.Check(t, func(t *rapid.T) {

@@ -12,8 +12,9 @@ import (
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// A revision is stable only if pods were ready with it, and a stage is completed by such a cluster of its
-// own, also if the AppService or an autoscaler runs no pods for a while. A stage without pods waits by name.
+// A revision is stable only if pods were ready with it, and a stage is completed by such a cluster
+// of its own, also if the AppService or an autoscaler runs no pods for a while. A stage without
+// pods waits by name.
 func TestStages_prove_nothing_without_pods(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		strategy := v1alpha1.Rollout{RolloutPace: paceOf(1, 0, 30*time.Second), ProgressDeadlineSeconds: new(int32(300))}
@@ -66,7 +67,8 @@ func (l *stagedLoop) recordServed(served map[string]bool) {
 	}
 }
 
-// checkServed checks that pods were ready with the target in each stage that a rollout has completed.
+// checkServed checks that pods were ready with the target in each stage that a rollout has
+// completed.
 func (l *stagedLoop) checkServed(t *rapid.T, stages []ruleStage, before v1alpha1.RolloutStatus, served map[string]bool) {
 	state := l.app.Status.Rollout
 	if before.Revision != state.Revision || before.StableRevision == state.Revision {
@@ -97,8 +99,8 @@ func (l *stagedLoop) checkWaits(t *rapid.T) {
 	}
 }
 
-// Only time in which a process has observed a cluster without a break counts as minReadySeconds, also
-// after the operator was away, and after the entry was lost with its slice.
+// Only time in which a process has observed a cluster without a break counts as minReadySeconds,
+// also after the operator was away, and after the entry was lost with its slice.
 func TestStages_count_only_observed_time(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		minReady := drawDuration(t, "minReady", 60, 300)

@@ -10,11 +10,11 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// Each of the properties for one subject has few actions, and starts from a proven fleet. So a fault in
-// this subject is found within a hundred checks. TestStages combines all actions.
+// Each of the properties for one subject has few actions, and starts from a proven fleet. So a
+// fault in this subject is found within a hundred checks. TestStages combines all actions.
 
-// newProvenFleet returns a fleet of healthy clusters, named c01 and so on, one for each of these labels
-// of a stage. It has completed the rollout of revision 1.
+// newProvenFleet returns a fleet of healthy clusters, named c01 and so on, one for each of these
+// labels of a stage. It has completed the rollout of revision 1.
 func newProvenFleet(t *rapid.T, strategy v1alpha1.Rollout, labels ...string) *stagedLoop {
 	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}}
 	l.app.Spec.Rollout = &strategy
@@ -40,8 +40,8 @@ func stageOf(name string, changes ...func(*v1alpha1.RolloutStage)) v1alpha1.Roll
 	return s
 }
 
-// paceOf returns the pace of a rollout: how many clusters may be unavailable and may fail, and how long a
-// cluster must be Ready.
+// paceOf returns the pace of a rollout: how many clusters may be unavailable and may fail, and how
+// long a cluster must be Ready.
 func paceOf(maxUnavailable, maxFailures int32, minReady time.Duration) v1alpha1.RolloutPace {
 	unavailable, failures := intstr.FromInt32(maxUnavailable), intstr.FromInt32(maxFailures)
 	return v1alpha1.RolloutPace{MaxUnavailable: &unavailable, MaxFailures: &failures, MinReadySeconds: new(int32(minReady / time.Second))}

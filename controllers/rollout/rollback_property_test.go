@@ -10,8 +10,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// newSoakingFleet returns a fleet of two stages in which some clusters are available with revision 2. Its
-// rollout goes on, or soaks.
+// newSoakingFleet returns a fleet of two stages in which some clusters are available with revision
+// 2. Its rollout goes on, or soaks.
 func newSoakingFleet(t *rapid.T, maxFailures int32) *stagedLoop {
 	pace := paceOf(rapid.Int32Range(1, 2).Draw(t, "maxUnavailable"), maxFailures, 10*time.Second)
 	strategy := v1alpha1.Rollout{RolloutPace: pace, ProgressDeadlineSeconds: new(int32(300))}
@@ -28,9 +28,9 @@ func newSoakingFleet(t *rapid.T, maxFailures int32) *stagedLoop {
 	return l
 }
 
-// A rollback to a revision that does not start any more, or that the members refuse, breaks in each stage
-// as many clusters as may fail, and those that are unavailable at the same time. It goes on when the
-// revision starts again.
+// A rollback to a revision that does not start any more, or that the members refuse, breaks in each
+// stage as many clusters as may fail, and those that are unavailable at the same time. It goes on
+// when the revision starts again.
 func TestStages_stop_a_rollback_to_a_revision_that_fails_too(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		maxFailures := rapid.Int32Range(0, 1).Draw(t, "maxFailures")
@@ -76,8 +76,8 @@ func (l *stagedLoop) repairAll() {
 	}
 }
 
-// After a failure, an edit and a retry change available clusters as maxUnavailable allows, and no cluster
-// loses the template that is tried again.
+// After a failure, an edit and a retry change available clusters as maxUnavailable allows, and no
+// cluster loses the template that is tried again.
 func TestStages_keep_available_clusters_after_a_failure(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newSoakingFleet(t, 0)
@@ -105,8 +105,8 @@ func TestStages_keep_available_clusters_after_a_failure(t *testing.T) {
 	})
 }
 
-// checkKeepsTemplate checks that no available cluster that runs the template of the target gets another one
-// in a rollout.
+// checkKeepsTemplate checks that no available cluster that runs the template of the target gets
+// another one in a rollout.
 func (l *stagedLoop) checkKeepsTemplate(t *rapid.T, before v1alpha1.AppServiceStatus) {
 	state := l.app.Status.Rollout
 	if state.Phase != v1alpha1.RolloutProgressing {

@@ -20,8 +20,8 @@ import (
 )
 
 // stagedFleet simulates an AppService with spec.rollout, its planner, and members that run
-// revisions. The image and the content of the configuration are the template: pods of a template with
-// "bad" never start.
+// revisions. The image and the content of the configuration are the template: pods of a template
+// with "bad" never start.
 type stagedFleet struct {
 	app       *v1alpha1.AppService
 	members   map[string]*stagedMember
@@ -50,7 +50,7 @@ type stagedMember struct {
 	looks   int         // of the look since which the Deployment may be changed
 	started metav1.Time // when its pods were started
 	startup time.Duration
-	sick    bool // its pods do not become ready, whatever they run
+	sick    bool // its pods do not become ready with any revision
 	refuses bool // it refuses every change
 	errs    bool // it answers every change with an error that may be temporary
 
@@ -58,8 +58,8 @@ type stagedMember struct {
 	wants int32
 	// isAtZero is set while an autoscaler of the member runs no pods.
 	isAtZero bool
-	// adds is how many pods an autoscaler of the member has added that are not ready; loses is how many
-	// of the others are not.
+	// adds is how many pods an autoscaler of the member has added that are not ready; loses is how
+	// many of the others are not.
 	adds, loses int32
 	// lags is set while its Deployment is not up to date, although all pods are ready.
 	lags bool
@@ -133,7 +133,8 @@ func (w *stagedFleet) input() rollout.Input {
 	return in
 }
 
-// template returns what a revision of the spec has: the image, and the content of the configuration.
+// template returns what a revision of the spec has: the image, and the content of the
+// configuration.
 func (w *stagedFleet) template() string { return w.app.Spec.Image + " " + w.content }
 
 // isLost reports whether the snapshot of a revision is lost. The decision about the configuration
@@ -311,7 +312,8 @@ func (w *stagedFleet) with(revision int64) []string {
 	return names
 }
 
-// advance lets time pass. If d is negative, the clock is set back, and the pods are as old as before.
+// advance lets time pass. If d is negative, the clock is set back, and the pods are as old as
+// before.
 func (w *stagedFleet) advance(d time.Duration) {
 	w.now = metav1.NewTime(w.now.Add(d))
 	for _, m := range w.members {

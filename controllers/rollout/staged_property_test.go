@@ -26,10 +26,10 @@ type stagedLoop struct {
 }
 
 // TestStages tests a closed loop: the planner decides, members carry out what it decides, and the
-// result is the input of the next decision. Meanwhile users edit, approve, promote, pause, abort and
-// retry; sources of the configuration change, are missing and return; members fail, become unreachable,
-// come and go; and the operator restarts. Each decision must keep the rules. When nothing more happens,
-// the rollout must end.
+// result is the input of the next decision. Meanwhile users edit, approve, promote, pause, abort
+// and retry; sources of the configuration change, are missing and return; members fail, become
+// unreachable, come and go; and the operator restarts. Each decision must keep the rules. When
+// nothing more happens, the rollout must end.
 func TestStages(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newStagedLoop(t)
@@ -436,8 +436,9 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 	}
 }
 
-// checkChoice checks which of the matching clusters a stage with a limit has: as many as the limit says;
-// each one that got the target there; and no dead cluster or one without replicas beside a Ready one.
+// checkChoice checks which of the matching clusters a stage with a limit has: as many as the limit
+// says; each one that got the target there; and no dead cluster or one without replicas beside a
+// Ready one.
 func checkChoice(fail func(string, ...any), in rollout.Input, s ruleStage, before, after v1alpha1.AppServiceStatus) {
 	if in.Revision == 0 { // there are no stages yet
 		return
@@ -559,8 +560,8 @@ func (l *stagedLoop) heal() {
 	l.advance(2 * time.Hour) // clocks went back, and removals count for an hour
 }
 
-// promoteEmpty promotes the stage that waits because all of its clusters have left, and reports whether
-// there was one.
+// promoteEmpty promotes the stage that waits because all of its clusters have left, and reports
+// whether there was one.
 func (l *stagedLoop) promoteEmpty() bool {
 	state := l.app.Status.Rollout
 	if l.decision.WaitingStage == "" || ruleStatus(state, l.decision.WaitingStage).Clusters > 0 {

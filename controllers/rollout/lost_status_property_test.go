@@ -1,0 +1,42 @@
+package rollout_test
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
+)
+
+// After the status was lost in a rollout, and all members have reported, the stable revision is the
+// one that most clusters run. Of two that are equally frequent it is the lower one, because a
+// rollout may not have proven the other one.
+func TestStages_return_to_the_revision_of_most_clusters_after_a_lost_status(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		l := newSoakingFleet(t, 0)
+		l.loseStatus()
+		l.editImage("ok-2")
+		l.plan()
+		want := int64(1)
+		if len(l.with(2)) > len(l.with(1)) {
+			want = 2
+		}
+		if state := l.app.Status.Rollout; state.StableRevision != want {
+			t.Fatalf("revision %d is stable, want %d:\n%s", state.StableRevision, want, toText(l.app.Status))
+		}
+	})
+}
+
+// loseStatus loses the status. Each member reports what it runs.
+func (l *stagedLoop) loseStatus() {
+	l.deliverAll()
+	l.app = l.app.DeepCopy()
+	l.app.Status = v1alpha1.AppServiceStatus{}
+	for name, m := range l.members {
+		found := Found
+		found.Planned, found.Revision = 2, m.runs
+		found.Replicas, found.ReadyReplicas = 2, l.seen[name].ReadyReplicas
+		l.seen[name], l.seenSince[name] = found, l.now
+	}
+}
