@@ -31,7 +31,7 @@ func (r *Reconciler) hasConfiguration(app *v1alpha1.AppService) bool {
 func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input, isRetry bool) (isNeeded bool, listed *revision.History, err error) {
 	known, isValid := r.histories.of(app)
 	if !isValid {
-		if refusal := r.throttle.refusedRevision(app, in.Now.Time); refusal != nil {
+		if refusal := r.throttle.refusedRevision(app, time.Now()); refusal != nil {
 			return false, nil, unlistedError{refusal}
 		}
 		history, err := r.listRevisions(ctx, app)

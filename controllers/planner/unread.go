@@ -29,7 +29,7 @@ func (r *Reconciler) planUnlisted(ctx context.Context, app *v1alpha1.AppService,
 	if !r.isLasting(app, cause) {
 		return cause
 	}
-	if r.throttle.refusedRevision(app, in.Now.Time) == nil {
+	if r.throttle.refusedRevision(app, time.Now()) == nil {
 		r.throttle.recordRefusedRevision(app, time.Now(), cause)
 	}
 	return r.planWithout(ctx, in, cause)
