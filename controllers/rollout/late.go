@@ -40,6 +40,8 @@ func (r *revisions) runLate() {
 		switch {
 		case s.status.Phase == v1alpha1.StageCompleted:
 			r.update(s)
+		case !s.isActive() && r.isDone(s): // its clusters came with the target
+			s.enter(v1alpha1.StageSkipped, r.in.Now)
 		case !isActive:
 			if s.status.Phase == v1alpha1.StageAwaitingApproval {
 				s.enter(v1alpha1.StageSkipped, r.in.Now)

@@ -932,6 +932,16 @@ func TestRollout_of_a_skipped_stage_that_gets_clusters(t *testing.T) {
 		s.join("world-4", "world")
 		s.settles("Progressing 5, stable 4: canary Completed 2/2, world AwaitingApproval 0/4").revisionsAre("554444")
 	})
+	t.Run("but not if they have the revision", func(t *testing.T) {
+		s := skipped(t).only("canary-1", "canary-2")
+		s.members["canary-2"].member.Labels["stage"] = "world"
+		s.settles("Completed 2, stable 2: canary Completed 1/1, world Skipped 1/1")
+		if got := s.rolledOut(); !strings.HasPrefix(got, v1alpha1.ReasonCompleted) {
+			t.Errorf("the condition RolledOut is %s", got)
+		}
+		s.only("canary-1", "canary-2", "world-1").settles("Completed 2, stable 2: canary Completed 1/1, world AwaitingApproval 1/2").revisionsAre("220")
+		s.only("canary-1", "canary-2").settles("Completed 2, stable 2: canary Completed 1/1, world Skipped 1/1")
+	})
 	t.Run("stops there if the revision fails", func(t *testing.T) {
 		s := skipped(t).settles(waits)
 		for name, m := range s.members {
