@@ -562,3 +562,28 @@ func (s *fixture) settingsVersion() string {
 	s.must(hub.Get(s.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: "settings"}, object))
 	return string(object.UID) + "/" + object.ResourceVersion
 }
+
+// A new process has to list the revisions of an AppService with configuration before its first plan. If it
+// may not, everything goes on that needs no content.
+func TestAppService_with_configuration_is_planned_although_its_revisions_cannot_be_listed(t *testing.T) {
+	s := newConfigured(t, "east")
+	settings := s.app.Status.Configuration
+	restore := s.forbidRevisions()
+	s.restart()
+	s.waitForUnlisted(cannotList)
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })
+	eventually(t, func() error {
+		s.readApp()
+		if east := s.app.Status.Cluster("east"); east.Replicas != 5 || east.Revision != 1 {
+			return fmt.Errorf("the entry of east is %+v", east)
+		}
+		return nil
+	})
+	if configured := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionConfigured); configured == nil || !cmp.Equal(settings, s.app.Status.Configuration) {
+		t.Errorf("Configured is %+v, and the sources (-before +after):\n%s", configured, cmp.Diff(settings, s.app.Status.Configuration))
+	}
+	restore()
+	s.restart() // which tries again at once
+	s.putSettings("debug=true")
+	s.waitForRevision(2)
+}
