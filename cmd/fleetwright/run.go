@@ -32,6 +32,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/clusterprofile"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/planner"
+	"github.com/fleetwright/fleetwright/controllers/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/sources"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/internal/rewind"
@@ -92,11 +93,12 @@ func run(ctx context.Context, o *options) error {
 func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, observations *planner.Observations, hubID string) error {
 	hub := manager.GetLocalManager()
 	older := templates.NewReader(hub.GetAPIReader(), o.restores.Epoch)
-	deliverer := delivery.New(hub, hubID, older, observations, o.copiedLabels)
 	configuration, err := o.newSources(hub)
 	if err != nil {
 		return err
 	}
+	contents := snapshots.NewReader(hub.GetAPIReader(), snapshots.MaxInUse, configuration)
+	deliverer := delivery.New(hub, hubID, older, contents, observations, o.copiedLabels)
 	planned, err := planner.SetupWithManager(hub, observations, planner.Options{
 		SliceThreshold: o.sliceThreshold, Templates: older, Sources: configuration, LastAnswer: provider.LastAnswer, PodSecurityLevel: o.podSecurity,
 	})

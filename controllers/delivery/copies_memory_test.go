@@ -24,7 +24,7 @@ func TestCopies_on_their_way_take_limited_memory(t *testing.T) {
 		size    = 100 << 10
 		atOnce  = 3
 	)
-	reader := snapshots.NewReader(hubCached.GetAPIReader(), atOnce*size+size/2)
+	reader := snapshots.NewReader(hubCached.GetAPIReader(), atOnce*size+size/2, newTestKey())
 	slow := newSlowMembers()
 	all := make([]*configured, members)
 	var delivered sync.WaitGroup
@@ -128,7 +128,7 @@ func (s *slowMembers) expectArrived(want int) error {
 func TestContent_is_released_by_a_caller_that_gives_up(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
-	reader := snapshots.NewReader(hubCached.GetAPIReader(), 1)
+	reader := snapshots.NewReader(hubCached.GetAPIReader(), 1, newTestKey())
 	held, err := reader.Content(t.Context(), c.app, v1alpha1.ConfigurationConfigMap, c.snapshotNamed("settings"))
 	c.must(err)
 	ctx, giveUp := context.WithCancel(t.Context())

@@ -671,7 +671,7 @@ func TestCopies_of_a_Deployment_that_exists(t *testing.T) {
 func TestSnapshot_is_read_once(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
-	reader := snapshots.NewReader(hubCached.GetAPIReader(), 1) // there is memory for one content
+	reader := snapshots.NewReader(hubCached.GetAPIReader(), 1, newTestKey()) // there is memory for one content
 	name := c.named[1].Snapshot
 	var all, inUse sync.WaitGroup
 	inUse.Add(50)
@@ -714,6 +714,27 @@ func TestSnapshot_is_read_once(t *testing.T) {
 	if _, err := reader.Content(t.Context(), c.app, v1alpha1.ConfigurationSecret, forged.Name); !snapshots.IsMissing(err) {
 		t.Errorf("a snapshot with another digest: %v", err)
 	}
+}
+
+// Somebody who may write ConfigMaps replaces a snapshot, with all of its metadata. The copy keeps what was
+// proved, and what a cluster lacks is not delivered.
+func TestSnapshot_with_another_content_is_not_delivered(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	name := c.snapshotNamed("settings")
+	proved := &corev1.ConfigMap{}
+	c.must(onHub.Get(t.Context(), client.ObjectKey{Namespace: c.app.Namespace, Name: name}, proved))
+	c.must(onHub.Delete(t.Context(), proved))
+	forged := proved.DeepCopy()
+	forged.UID, forged.ResourceVersion, forged.Data = "", "", map[string]string{"value": "forged"}
+	c.must(onHub.Create(t.Context(), forged))
+	reader := snapshots.NewReader(hubCached.GetAPIReader(), snapshots.MaxInUse, newTestKey())
+	if content, err := reader.Content(t.Context(), c.app, v1alpha1.ConfigurationConfigMap, name); !snapshots.IsMissing(err) || !strings.Contains(err.Error(), "digest of another content") {
+		t.Errorf("%s, %v", content.Fields(), err)
+	}
+	c.start()
+	c.planRevision()
+	c.expectReport(c.failed(v1alpha1.ReasonSnapshotMissing, "the cluster keeps what it runs: the snapshot is missing: ConfigMap "+name+" has the digest of another content: it was not created by the operator"))
 }
 
 // An optional source that has never existed holds up nothing, and its name is no object.

@@ -40,9 +40,6 @@ const (
 	minBackoff, maxBackoff = time.Second, 5 * time.Minute
 	// timeout bounds one delivery.
 	timeout = time.Minute
-	// maxContents is how many bytes of contents may be on their way to members at a time: some 45 of the
-	// largest ones. Members that get the same content share it.
-	maxContents = 64 << 20
 )
 
 // queue has the AppServices that one member is to reconcile.
@@ -69,9 +66,9 @@ type Deliverer struct {
 }
 
 // New returns a Deliverer for the AppServices of a hub. It marks its objects with the identity of
-// the hub, and reports its observations. The templates of older revisions come from the reader. A
-// namespace that is created on a member gets the labels of pod security and the selected ones.
-func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Reporter, selected NamespaceLabels) *Deliverer {
+// the hub, and reports its observations. The templates of older revisions and the
+// contents of snapshots come from their readers. A namespace that is created on a member gets the labels of pod security and the selected ones.
+func New(hub cluster.Cluster, hubID string, older *templates.Reader, contents *snapshots.Reader, reporter Reporter, selected NamespaceLabels) *Deliverer {
 	return &Deliverer{
 		hub:         hub,
 		events:      hub.GetEventRecorder(eventSource),
@@ -81,7 +78,7 @@ func New(hub cluster.Cluster, hubID string, older *templates.Reader, reporter Re
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
 		templates:   older,
 		looks:       newLooks(),
-		snapshots:   snapshots.NewReader(hub.GetAPIReader(), maxContents),
+		snapshots:   contents,
 		namespaces:  &hubNamespaces{live: hub.GetAPIReader(), selected: selected},
 		engagements: map[multicluster.ClusterName][]*engagement{},
 	}

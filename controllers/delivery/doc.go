@@ -5,7 +5,9 @@
 //
 // # Usage
 //
-//	deliverer := delivery.New(hub, hubID, templates.NewReader(hub.GetAPIReader(), restores.Epoch), reporter, nil)
+//	older := templates.NewReader(hub.GetAPIReader(), restores.Epoch)
+//	contents := snapshots.NewReader(hub.GetAPIReader(), snapshots.MaxInUse, sources)
+//	deliverer := delivery.New(hub, hubID, older, contents, reporter, nil)
 //	err := manager.Add(deliverer)
 //
 // A [Deliverer] dispatches the changes of AppServices, AppServiceSlices and MemberClusters on the

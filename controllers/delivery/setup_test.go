@@ -27,6 +27,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
@@ -146,7 +147,8 @@ func (s *setup) onOtherMember(name string) *setup {
 
 // delivererOf returns a Deliverer of a hub, which has read no template.
 func delivererOf(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
-	return New(hub, hubID, templates.NewReader(hub.GetAPIReader(), templates.NeverRestored), reporter, NamespaceLabels{"cost-center", "team.example.com/"})
+	older := templates.NewReader(hub.GetAPIReader(), templates.NeverRestored)
+	return New(hub, hubID, older, snapshots.NewReader(hub.GetAPIReader(), snapshots.MaxInUse, newTestKey()), reporter, NamespaceLabels{"cost-center", "team.example.com/"})
 }
 
 // newDeliverer returns a Deliverer of a hub, which runs as long as the context.

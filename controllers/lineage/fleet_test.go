@@ -29,6 +29,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/planner"
+	"github.com/fleetwright/fleetwright/controllers/snapshots"
+	"github.com/fleetwright/fleetwright/controllers/sources"
 	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
@@ -109,7 +111,11 @@ func (f *fleet) start() {
 	observations := planner.NewObservations()
 	_, err = planner.SetupWithManager(manager, observations, planner.Options{SliceThreshold: f.sliceThreshold})
 	f.must(err)
-	o := &operator{deliverer: delivery.New(manager, "hub-1", templates.NewReader(manager.GetAPIReader(), templates.NeverRestored), observations, nil), observations: observations, engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
+	none, err := sources.New(hub.environment.Config, sources.Options{}) // nothing is propagated
+	f.must(err)
+	older := templates.NewReader(manager.GetAPIReader(), templates.NeverRestored)
+	contents := snapshots.NewReader(manager.GetAPIReader(), snapshots.MaxInUse, none)
+	o := &operator{deliverer: delivery.New(manager, "hub-1", older, contents, observations, nil), observations: observations, engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
 	f.must(manager.Add(o.deliverer))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

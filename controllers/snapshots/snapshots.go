@@ -1,12 +1,13 @@
 // Package snapshots reads the content of snapshots from the hub. Delivery needs it for each copy that
 // a member lacks.
 //
-//	reader := snapshots.NewReader(hub.GetAPIReader(), 64<<20)
+//	reader := snapshots.NewReader(hub.GetAPIReader(), snapshots.MaxInUse, sources)
 //	content, err := reader.Content(ctx, app, v1alpha1.ConfigurationSecret, "web-db-5hc9dk2m7t.snapshot")
 //	if snapshots.IsMissing(err) { … } // the cluster keeps what it runs
 //	defer content.Release()
 //
-// Snapshots are immutable. Each is read live and encoded once for all members, and kept while there is
+// Snapshots are immutable, but whoever may write ConfigMaps or Secrets in a namespace may delete one, and
+// create another with its name. One without the content of its digest counts as missing. Each is read live and encoded once for all members, and kept while there is
 // memory for it. All members that need a content at the same time share it, and the contents that are in
 // use at the same time take a limited amount of memory: further ones wait. So a member that receives
 // slowly delays other members only if many do, with as many different large contents. The content of a
@@ -34,6 +35,9 @@ import (
 )
 
 const (
+	// MaxInUse is how many bytes of contents may be on their way to members at a time: some 45 of the
+	// largest.
+	MaxInUse = 64 << 20
 	// maxSize is how many bytes of content are kept.
 	maxSize = 32 << 20
 	// entrySize is added to the size of each content, for what it takes beside its bytes.
@@ -75,9 +79,17 @@ func (Content) String() string { return "(content)" }
 // GoString hides the content.
 func (Content) GoString() string { return "(content)" }
 
+// Verifier tells a snapshot from another object with its name. It must be safe for concurrent use.
+type Verifier interface {
+	// HasDigest reports whether a content has the digest of the snapshot. It is also true for a
+	// snapshot that may be older than the key for digests.
+	HasDigest(ctx context.Context, id configuration.Identity, snapshot configuration.Snapshot, content configuration.Content) (bool, error)
+}
+
 // Reader reads snapshots. It is safe for concurrent use.
 type Reader struct {
-	live client.Reader
+	live     client.Reader
+	verifier Verifier
 	// reads counts the reads at a time, and memory the bytes of the contents that are in use.
 	reads, memory *semaphore.Weighted
 	maxInUse      int64
@@ -119,9 +131,9 @@ func (r *result) size() int { return len(r.fields) + entrySize }
 
 // NewReader returns a Reader that reads from the API server of the hub. The contents that are in use at
 // a time have at most maxInUse bytes.
-func NewReader(live client.Reader, maxInUse int64) *Reader {
+func NewReader(live client.Reader, maxInUse int64, verifier Verifier) *Reader {
 	return &Reader{
-		live: live, reads: semaphore.NewWeighted(maxReads), memory: semaphore.NewWeighted(maxInUse), maxInUse: maxInUse,
+		live: live, verifier: verifier, reads: semaphore.NewWeighted(maxReads), memory: semaphore.NewWeighted(maxInUse), maxInUse: maxInUse,
 		uses: map[key]*use{}, known: map[key]*list.Element{}, recent: list.New(),
 	}
 }
@@ -287,7 +299,11 @@ func (r *Reader) read(ctx context.Context, of key) (*result, error) {
 	case err != nil:
 		return nil, fmt.Errorf("read snapshot %s %s: %w", of.kind, of.name, withoutContent(err))
 	}
-	if why := notSnapshot(of, object); why != "" {
+	why, err := r.notSnapshot(ctx, of, object)
+	if err != nil {
+		return nil, fmt.Errorf("verify snapshot %s %s: %w", of.kind, of.name, err)
+	}
+	if why != "" {
 		return missing(of, "%s %s %s", of.kind, of.name, why), nil
 	}
 	fields, err := encode(object)
@@ -298,17 +314,29 @@ func (r *Reader) read(ctx context.Context, of key) (*result, error) {
 }
 
 // notSnapshot returns why an object is no snapshot of the AppService, or "".
-func notSnapshot(of key, object configuration.Object) string {
+func (r *Reader) notSnapshot(ctx context.Context, of key, object configuration.Object) (string, error) {
 	snapshot := configuration.SnapshotOf(of.kind, object)
 	app := object.GetLabels()[v1alpha1.LabelAppService]
 	id := configuration.Identity{Namespace: of.namespace, AppService: app, Ref: snapshot.Ref}
+	const other = "has the digest of another content"
 	switch {
 	case snapshot.Owner != of.app:
-		return "does not belong to this AppService"
+		return "does not belong to this AppService", nil
 	case configuration.Name(id, snapshot.Digest) != of.name:
-		return "has the digest of another content"
+		return other, nil
 	}
-	return ""
+	isSame, err := r.verifier.HasDigest(ctx, id, snapshot, contentOf(object))
+	if err != nil || isSame {
+		return "", err
+	}
+	return other + ": it was not created by the operator", nil
+}
+
+func contentOf(object configuration.Object) configuration.Content {
+	if secret, isSecret := object.(*corev1.Secret); isSecret {
+		return configuration.OfSecret(secret)
+	}
+	return configuration.OfConfigMap(object.(*corev1.ConfigMap))
 }
 
 func missing(of key, format string, args ...any) *result {

@@ -8,7 +8,7 @@ import (
 
 // What is kept is bounded by its size, and what was used recently stays.
 func TestReader_keeps_a_bounded_size(t *testing.T) {
-	reader := NewReader(nil, 1)
+	reader := NewReader(nil, 1, nil)
 	add := func(name string, size int) key {
 		of := key{app: "uid", kind: "Secret", namespace: "shop", name: name}
 		reader.keep(&result{key: of, fields: make([]byte, size)})

@@ -140,6 +140,35 @@ func TestTheKeyIsCreatedOnce(t *testing.T) {
 	}
 }
 
+// A snapshot that is younger than the key has the digest of its content. An older one may have been made
+// with an earlier key.
+func TestHasDigest(t *testing.T) {
+	t.Parallel()
+	f := newFixture(t)
+	s := &Sources{key: &keyStore{hub: f.hub, namespace: f.operator}}
+	key, err := s.key.get(f.loudly())
+	f.must(err)
+	id := configuration.Identity{Namespace: f.app.Namespace, AppService: f.app.Name, Ref: settings}
+	content := func(value string) configuration.Content {
+		return configuration.Content{Data: map[string][]byte{"greeting": []byte(value)}}
+	}
+	for name, test := range map[string]struct {
+		age   time.Duration // since the key
+		value string
+		want  bool
+	}{
+		"the content":                       {keyMargin, "proved", true},
+		"another content":                   {keyMargin, "forged", false},
+		"another content, before the key":   {-time.Hour, "forged", true},
+		"another content, at the same time": {keyMargin - time.Second, "forged", true},
+	} {
+		snapshot := configuration.Snapshot{Ref: settings, Digest: configuration.DigestOf(key.Key, id, content("proved")), CreationTime: metav1.NewTime(key.since.Add(test.age))}
+		if got, err := s.HasDigest(f.Context(), id, snapshot, content(test.value)); got != test.want || err != nil {
+			t.Errorf("%s: got %v, %v", name, got, err)
+		}
+	}
+}
+
 func TestANameIsTaken(t *testing.T) {
 	t.Parallel()
 	f := newFixture(t, settings)

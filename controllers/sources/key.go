@@ -44,6 +44,19 @@ func (k *storedKey) hasMade(snapshot configuration.Snapshot) bool {
 	return !k.since.IsZero() && snapshot.CreationTime.Sub(k.since) >= keyMargin
 }
 
+// HasDigest reports whether a content has the digest of its snapshot. It is also true for a snapshot that
+// may be older than the key, and if nothing is propagated any more: then nothing reads the key.
+func (s *Sources) HasDigest(ctx context.Context, id configuration.Identity, snapshot configuration.Snapshot, content configuration.Content) (bool, error) {
+	if s.key == nil {
+		return true, nil
+	}
+	key, err := s.key.get(ctx)
+	if err != nil {
+		return false, err
+	}
+	return !key.hasMade(snapshot) || configuration.DigestOf(key.Key, id, content) == snapshot.Digest, nil
+}
+
 // badKeyError is returned if the hub refuses the key, or if its Secret has another content.
 type badKeyError struct{ problem string }
 
