@@ -184,10 +184,10 @@ func (r *restored) awaitImage(t *testing.T, app *v1alpha1.AppService, image stri
 }
 
 // awaitEntry waits until an entry has a reason, and returns its message.
-func (r *restored) awaitEntry(t *testing.T, app *v1alpha1.AppService, cluster, reason string) (message string) {
+func (f *fleet) awaitEntry(t *testing.T, app *v1alpha1.AppService, cluster, reason string) (message string) {
 	t.Helper()
-	r.Eventually(t, app.Name+" to be "+reason+" on "+cluster, func(ctx context.Context) error {
-		current, err := r.ReadApp(ctx, app)
+	f.Eventually(t, app.Name+" to be "+reason+" on "+cluster, func(ctx context.Context) error {
+		current, err := f.ReadApp(ctx, app)
 		if err != nil {
 			return err
 		}

@@ -38,6 +38,7 @@ type delivery struct {
 type deliverySettings struct {
 	members, apps, cut      int
 	inStages, configuration bool
+	restarts                bool
 	timeout                 time.Duration
 }
 
@@ -130,6 +131,11 @@ func (d *delivery) measure(ctx context.Context, operator *environment.Operator, 
 			return err
 		}
 	}
+	if s.restarts {
+		if err := d.restarts(ctx, operator, start, all[0].Name); err != nil {
+			return err
+		}
+	}
 	if err := d.phase(ctx, fmt.Sprintf("%d members are cut, until all statuses say so", s.cut), func() error {
 		for _, member := range d.members[:s.cut] {
 			member.cut()
@@ -137,6 +143,11 @@ func (d *delivery) measure(ctx context.Context, operator *environment.Operator, 
 		return d.awaitSummaries(ctx, fmt.Sprintf("%d/%d", s.members-s.cut, s.members), s.apps)
 	}); err != nil {
 		return err
+	}
+	if s.restarts {
+		if err := d.recreate(ctx, operator, start, all[0].Name); err != nil {
+			return err
+		}
 	}
 	if err := d.phase(ctx, "restart (SIGKILL), until an edit is on all other members", func() error {
 		if err := (*operator).Kill(ctx); err != nil {
@@ -157,6 +168,59 @@ func (d *delivery) measure(ctx context.Context, operator *environment.Operator, 
 		return err
 	}
 	return d.phase(ctx, "another minute of rest", func() error { return pause(ctx, time.Minute) })
+}
+
+// restartRest is how long an operator is left alone after a restart at rest.
+const restartRest = 40 * time.Second
+
+// restarts measures a restart at rest, which must write nothing, and one with a missing Deployment.
+func (d *delivery) restarts(ctx context.Context, operator *environment.Operator, start func() (environment.Operator, error), lost string) error {
+	before := d.memberWrites()
+	if err := d.phase(ctx, "restart (SIGKILL) at rest, and "+restartRest.String(), func() error {
+		if err := d.restart(ctx, operator, start); err != nil {
+			return err
+		}
+		return pause(ctx, restartRest)
+	}); err != nil {
+		return err
+	}
+	if n := d.memberWrites() - before; n != 0 {
+		return fmt.Errorf("the restart at rest wrote %d times to members", n)
+	}
+	return d.recreate(ctx, operator, start, lost)
+}
+
+// recreate measures a restart until a Deployment that one member has lost meanwhile is there again.
+func (d *delivery) recreate(ctx context.Context, operator *environment.Operator, start func() (environment.Operator, error), lost string) error {
+	last := d.members[len(d.members)-1:]
+	return d.phase(ctx, "restart (SIGKILL), until a missing Deployment is created again", func() error {
+		if err := (*operator).Kill(ctx); err != nil {
+			return err
+		}
+		last[0].lose(lost)
+		var err error
+		if *operator, err = start(); err != nil {
+			return err
+		}
+		return d.awaitMembers(ctx, last, d.settings.objects(), 0, func(stored) bool { return false })
+	})
+}
+
+// restart kills the operator and starts it again.
+func (d *delivery) restart(ctx context.Context, operator *environment.Operator, start func() (environment.Operator, error)) (err error) {
+	if err := (*operator).Kill(ctx); err != nil {
+		return err
+	}
+	*operator, err = start()
+	return err
+}
+
+// memberWrites returns the number of writes to all members so far.
+func (d *delivery) memberWrites() (n int) {
+	for _, member := range d.members {
+		n += member.writes()
+	}
+	return n
 }
 
 // objects returns the number of objects on a member.

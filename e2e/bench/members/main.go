@@ -14,8 +14,10 @@
 //   - Delivery, with -deliver: a new operator delivers 100 AppServices to each of this many members,
 //     a tenth of the members is cut, and the operator is killed and started again. With -in-stages,
 //     an edit of one AppService is measured before, stage by stage. With -configuration, a ConfigMap of
-//     the hub travels with each AppService, and a change of all of them is measured. In-memory stand-ins
-//     serve these members (see [standin]), because each has objects of its own.
+//     the hub travels with each AppService, and a change of all of them is measured. With -restarts, a
+//     restart at rest is measured, which must write nothing, and restarts with a Deployment that one
+//     member has lost, before and after the cut. In-memory stand-ins serve these members (see
+//     [standin]), because each has objects of its own.
 //   - Weight: a new operator with no member, with 200 and with 1,000 members. The cost of a member is
 //     the difference to no member, divided by the members: live heap, resident memory, heap in use
 //     after a garbage collection, goroutines, and processor time at rest.
@@ -112,6 +114,7 @@ func parse(args []string) (s settings, limit time.Duration, err error) {
 	flags.IntVar(&s.delivery.apps, "apps", 100, "how many AppServices are delivered")
 	flags.IntVar(&s.delivery.cut, "cut", 0, "how many of these members are cut; by default a tenth")
 	flags.BoolVar(&s.delivery.inStages, "in-stages", false, "also measure an edit of one of them in stages")
+	flags.BoolVar(&s.delivery.restarts, "restarts", false, "also measure a restart at rest, and restarts until a Deployment that one member has lost is there again")
 	flags.BoolVar(&s.delivery.configuration, "configuration", false, "each of them has a ConfigMap on the hub that travels, and all ConfigMaps change once")
 	flags.DurationVar(&s.delivery.timeout, "deliver-timeout", 15*time.Minute, "how long a phase of the delivery may take")
 	flags.DurationVar(&limit, "timeout", 40*time.Minute, "how long all of it may take")

@@ -88,6 +88,22 @@ func (s *standin) count(isWanted func(stored) bool) (objects, wanted int) {
 	return len(s.objects), wanted
 }
 
+// lose drops the Deployments of a name. Nobody may watch them.
+func (s *standin) lose(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	maps.DeleteFunc(s.objects, func(path string, o stored) bool {
+		return o.resource == "deployments" && strings.HasSuffix(path, "/"+name)
+	})
+}
+
+// writes returns the number of writes so far that have changed an object.
+func (s *standin) writes() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.version
+}
+
 // ServeHTTP serves a request, whose path has no prefix.
 func (s *standin) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.isSilent() {
