@@ -45,8 +45,11 @@ type Decision struct {
 	// and did not return, sorted.
 	LostClusters []string
 	// IdleClusters are the clusters of WaitingStage that have the target and have run no pods with it,
-	// sorted.
+	// sorted. If all stages are over, they are those of all stages.
 	IdleClusters []string
+	// StoppedOn are the clusters of WaitingStage on which the target failed after the rollout was
+	// completed, sorted.
+	StoppedOn []string
 	// StaleObservations are the clusters whose observations must be dropped when the status is
 	// written: they name the revision that the cluster gets now, and are from before it.
 	StaleObservations []string

@@ -759,6 +759,10 @@ func TestRollout_with_clusters_that_cannot_prove_a_revision(t *testing.T) {
 	})
 	t.Run("without pods, promoted stages do not make a revision stable", func(t *testing.T) {
 		s := atZero(t, "bad").annotated(v1alpha1.AnnotationPromote, "2").settles("Progressing 2, stable 1: canary Completed 2/2, world Completed 3/3")
+		want := "WaitingForClusters: revision 2 went through all stages, but no pods run with it on 5 clusters: canary-1, canary-2, world-1, world-2, world-3: scale the AppService up, or change the spec"
+		if diff := cmp.Diff(want, s.rolledOut()); diff != "" {
+			t.Error(diff)
+		}
 		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Replicas = new(int32(2)) })
 		s.settles("RolledBack 2, stable 1: canary Completed 0/2, world Completed 0/3").revisionsAre("11111")
 	})
@@ -948,9 +952,14 @@ func TestRollout_of_a_skipped_stage_that_gets_clusters(t *testing.T) {
 			m.sick = strings.HasPrefix(name, "world")
 		}
 		s.annotated(v1alpha1.AnnotationApprove, "2/world").settles("Completed 2, stable 2: canary Completed 2/2, world Progressing 1/3")
-		if s.decision.WaitingStage != "world" {
-			t.Errorf("the stage that waits is %q", s.decision.WaitingStage)
+		failed := s.with(2)[2]
+		want := fmt.Sprintf("WaitingForClusters: revision 2, stage world: 0 of 3 clusters are available, 1 failed, and no other cluster gets it, because it failed on 1 cluster: %s: fix that, or change the spec", failed)
+		if diff := cmp.Diff(want, s.rolledOut()); diff != "" {
+			t.Error(diff)
 		}
+		s.annotated(v1alpha1.AnnotationPromote, "2/world").settles("Completed 2, stable 2: canary Completed 2/2, world Progressing 1/3")
+		s.members["world-1"].sick, s.members["world-2"].sick, s.members["world-3"].sick = false, false, false
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
 	})
 	t.Run("needs nothing if it needs no approval and its clusters are new", func(t *testing.T) {
 		s := newScenario(t).only("canary-1", "canary-2")

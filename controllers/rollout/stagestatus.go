@@ -76,23 +76,51 @@ func (r *revisions) waitingStage() *stage {
 			return r.isUnanswered(c) || c.entry.Revision != r.status.Revision && r.isInTransit(c)
 		}
 		isAtRest := len(r.next(s)) == 0 && t[isUpdating]+t[isDegraded]+t[isTrying] == 0 && !slices.ContainsFunc(s.clusters, isMoving)
-		isStopped := r.status.Phase == v1alpha1.RolloutCompleted && r.exceededOn(s) != nil
-		if isStopped || isAtRest && !r.isSettled(s) {
+		if r.isStopped(s) || isAtRest && !r.isSettled(s) {
 			return s
 		}
 	}
 	return nil
 }
 
-// setWaiting sets in a decision what the rollout waits for.
+// setWaiting sets in a decision what the rollout waits for: clusters of a stage; or, if all stages are over
+// and the target is available nowhere, pods.
 func (r *revisions) setWaiting(decision *Decision) {
 	if s := r.waitingStage(); s != nil {
 		decision.WaitingStage = s.Name
-		decision.LostClusters = namesOf(r.inState(s, isLost))
-		decision.IdleClusters = namesOf(r.inState(s, isIdle))
-		slices.Sort(decision.LostClusters)
-		slices.Sort(decision.IdleClusters)
+		decision.LostClusters = sortedNames(r.inState(s, isLost))
+		decision.IdleClusters = sortedNames(r.inState(s, isIdle))
+		if r.isStopped(s) {
+			decision.StoppedOn = sortedNames(r.exceededOn(s))
+		}
+		return
 	}
+	if r.stages == nil || !r.isRollingOut() || r.status.Paused || slices.ContainsFunc(r.stages, isUnfinished) {
+		return
+	}
+	var idle []*stagedCluster
+	for _, s := range r.stages {
+		idle = append(idle, r.inState(s, isIdle)...)
+	}
+	decision.IdleClusters = sortedNames(idle)
+}
+
+// isUnfinished reports whether a stage has not been completed or skipped.
+func isUnfinished(s *stage) bool {
+	return s.status.Phase != v1alpha1.StageCompleted && s.status.Phase != v1alpha1.StageSkipped
+}
+
+// isStopped reports whether the target failed in a stage after the rollout was completed. No other cluster
+// gets it then, and a promotion has no effect.
+func (r *revisions) isStopped(s *stage) bool {
+	return r.status.Phase == v1alpha1.RolloutCompleted && r.exceededOn(s) != nil
+}
+
+// sortedNames returns the names of clusters, sorted.
+func sortedNames(clusters []*stagedCluster) []string {
+	names := namesOf(clusters)
+	slices.Sort(names)
+	return names
 }
 
 // answerRecheck is the interval for planning again while a failure needs an answer of a member.

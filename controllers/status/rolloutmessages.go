@@ -69,10 +69,21 @@ func (in report) waitingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCo
 	switch {
 	case n.all == 0:
 		return fmt.Sprintf("%s waits for a cluster: the condition Placed says why there is none", in.target())
+	case stage == nil && len(in.IdleClusters) > 0:
+		return fmt.Sprintf("%s went through all stages, but %s, or change the spec", in.target(), in.idleMessage())
 	case stage == nil:
 		return fmt.Sprintf("%s went through all stages, but is available on no cluster: fix the clusters that are not Ready, or change the spec", in.target())
 	}
-	return fmt.Sprintf("%s%s: %s%s, and %s, or %s", in.target(), in.stageName(stage), availableIn(stage), failedIn(stage), in.obstacle(stage), in.promote(stage))
+	state := fmt.Sprintf("%s%s: %s%s", in.target(), in.stageName(stage), availableIn(stage), failedIn(stage))
+	if stopped := in.StoppedOn; len(stopped) > 0 {
+		return fmt.Sprintf("%s, and no other cluster gets it, because it failed on %s: fix that, or change the spec", state, rollout.ListClusters(stopped))
+	}
+	return fmt.Sprintf("%s, and %s, or %s", state, in.obstacle(stage), in.promote(stage))
+}
+
+// idleMessage says that no pods run with the target, and what to do.
+func (in report) idleMessage() string {
+	return fmt.Sprintf("no pods run with it on %s: scale the AppService up", rollout.ListClusters(in.IdleClusters))
 }
 
 // obstacle says why a stage has no result, and what to fix.
@@ -83,7 +94,7 @@ func (in report) obstacle(stage *v1alpha1.RolloutStageStatus) string {
 	case len(lost) > 0:
 		return fmt.Sprintf("%s became unreachable after %s got it: fix %s", rollout.ListClusters(lost), verb(int32(len(lost)), "it", "they"), verb(int32(len(lost)), "it", "them"))
 	case len(idle) > 0 && stage.Available == 0:
-		return fmt.Sprintf("no pods run with it on %s: scale the AppService up", rollout.ListClusters(idle))
+		return in.idleMessage()
 	}
 	return "too few others can be updated: fix the clusters that are not Ready"
 }
