@@ -102,6 +102,10 @@ const (
 	// is behind. The message says which. The revision may have been on its way to the clusters, or
 	// back.
 	ReasonRolloutPaused = "RolloutPaused"
+	// ReasonStatusLost: the status was lost, as by a backup without status. No cluster gets another
+	// revision until all clusters of the AppService have reported what they run, or for half a
+	// minute. Wait.
+	ReasonStatusLost = "StatusLost"
 	// ReasonRollingBack: the revision failed or was aborted, or the spec has the template of the
 	// stable revision again, and the clusters return to the stable revision. Wait.
 	ReasonRollingBack = "RollingBack"

@@ -211,7 +211,7 @@ func isStalled(app *v1alpha1.AppService) bool {
 func isRolloutReason(reason string) bool {
 	switch reason {
 	case v1alpha1.ReasonRollingOut, v1alpha1.ReasonSoaking, v1alpha1.ReasonAwaitingApproval, v1alpha1.ReasonWaitingForClusters, v1alpha1.ReasonRolloutPaused,
-		v1alpha1.ReasonRollingBack, v1alpha1.ReasonRolledBack, v1alpha1.ReasonRolloutHalted:
+		v1alpha1.ReasonRollingBack, v1alpha1.ReasonRolledBack, v1alpha1.ReasonRolloutHalted, v1alpha1.ReasonStatusLost:
 		return true
 	}
 	return false

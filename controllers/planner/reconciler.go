@@ -46,6 +46,9 @@ type Reconciler struct {
 	options       Options
 	telemetry     *telemetry
 	outliers      knownOutliers
+	// begun has the UIDs of AppServices that got their finalizer from this process, until they have a
+	// status.
+	begun sync.Map
 }
 
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
@@ -109,6 +112,7 @@ func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen ma
 		if app, err = r.setFinalizer(ctx, app, controllerutil.AddFinalizer); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
 		}
+		r.begun.Store(app.UID, true)
 		r.store.versions.recordApp(app, app.ResourceVersion)
 	}
 	started := time.Now()
@@ -193,8 +197,13 @@ func (r *Reconciler) gather(ctx context.Context, have stored, seen map[string]ob
 		return rollout.Input{}, err
 	}
 	r.announceOutliers(have.app, withoutOutliers(have.app, seen))
+	_, isNew := r.begun.Load(have.app.UID)
+	if have.app.Status.ObservedGeneration > 0 {
+		r.begun.Delete(have.app.UID)
+	}
 	in := rollout.Input{
 		App:              have.app,
+		IsNew:            isNew,
 		Members:          members.members,
 		Secretless:       members.secretless,
 		Observations:     seen,
@@ -348,6 +357,7 @@ func (r *Reconciler) isUnplanned(app *v1alpha1.AppService, now time.Time) bool {
 // release removes the finalizer of an AppService that no cluster runs any more.
 func (r *Reconciler) release(ctx context.Context, in rollout.Input, next v1alpha1.AppServiceStatus) error {
 	r.throttle.forget(in.App.UID)
+	r.begun.Delete(in.App.UID)
 	r.store.forget(in.App)
 	r.telemetry.forget(in.App.UID)
 	if !controllerutil.ContainsFinalizer(in.App, v1alpha1.Finalizer) {

@@ -48,6 +48,9 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		}
 		snapshots = in.Configuration.Configuration
 	}
+	if in.AwaitsReports() { // members may have numbers that the history does not have
+		return nil
+	}
 	in.PodSecurity = app.Status.Rollout.PodSecurity
 	if app.Status.Rollout.SpecRefused && !isEdited(app) && !isRetry { // it is not in the history
 		if _, isRefused, err := r.admit(ctx, in); isRefused || err != nil {

@@ -96,6 +96,8 @@
 //     stable revision. It waits for its turn in the first rollout, and in a stage that needs approval
 //     and was Skipped when the stable revision was rolled out. This is decided last.
 //   - The target becomes stable when a stage is Completed and the target is available anywhere.
+//   - After the status was lost, revisions are frozen until the clusters have reported what they run (see
+//     recovering.go). Then the revision that most of them run is stable.
 //   - Where a restore of the hub has taken back the revision of an entry, the entry takes over what its
 //     cluster runs, if that is the target or the stable revision. If the entry loses the target that way,
 //     the hub has lost a failure or an abort, and the rollout is Halted.

@@ -86,6 +86,9 @@ type Input struct {
 	// are lost.
 	HasMissingSlices bool
 
+	// IsNew is set if this process has seen the AppService without our finalizer, so it was never planned.
+	IsNew bool
+
 	// abandoned are the clusters that the annotation abandons. Recover sets it, so that a plan for
 	// many clusters reads the annotation once.
 	abandoned map[string]bool

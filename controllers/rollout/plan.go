@@ -85,7 +85,7 @@ func Plan(in Input) Decision {
 	// 8. Set the transition time on entries whose phase changed.
 	entries := in.finish(plans)
 	deadlines := append(in.deadlines(entries, removals), revisions.finish(entries)...)
-	deadlines = append(deadlines, reportDeadlines...)
+	deadlines = append(deadlines, append(reportDeadlines, in.recoveryDeadlines()...)...)
 	decision := Decision{
 		Rollout:          revisions.status,
 		Transitions:      transitions(in.App.Status.Rollout, revisions.status),

@@ -38,7 +38,7 @@ func (in Input) assign(e *entryPlan, decision placement.Decision, mostLeaving fu
 // the first revision. Entries that wait for their configuration have none either, and run nothing. So do
 // those of clusters from which the AppService was being removed.
 func (in Input) startRevision(e *entryPlan) {
-	if e.previous == nil || e.previous.Phase == v1alpha1.ClusterRemoving {
+	if e.previous == nil || e.previous.Phase == v1alpha1.ClusterRemoving || in.isRecovering() {
 		return
 	}
 	isFirst := in.App.Status.Rollout.Revision == 0 && len(in.App.Status.Configuration) == 0 && e.previous.Revision == 0 && e.previous.Generation == in.App.Generation

@@ -49,13 +49,18 @@ type revisions struct {
 // entries. Without a revision of the spec, and while the AppService is deleted, nothing changes.
 func (in Input) planRevisions(plans []entryPlan) *revisions {
 	r := &revisions{in: in, status: *in.App.Status.Rollout.DeepCopy()}
+	r.recover(plans)
 	if in.Revision == 0 || in.IsDeleting() {
 		return r
 	}
 	r.clusters = in.stagedClusters(plans)
 	r.hold(plans)
 	r.keepLatest()
-	r.adoptStable()
+	if in.isRecovering() {
+		r.adoptRecovered()
+	} else {
+		r.adoptStable()
+	}
 	if r.status.Revision != in.Revision {
 		r.status.ChangedSources = in.ChangedSources
 	}

@@ -26,6 +26,9 @@ func (in report) rolloutReport(entries []v1alpha1.ClusterStatus) *rolloutReport 
 	if in.IsDeleting() {
 		return nil
 	}
+	if in.AwaitsReports() {
+		return &rolloutReport{reason: v1alpha1.ReasonStatusLost, message: "the status was lost: each cluster keeps what it runs until all clusters have reported what that is, or for half a minute"}
+	}
 	ofRevision := in.revisionReport(entries)
 	wait := in.configurationWait()
 	if in.SpecRefusal != "" {
