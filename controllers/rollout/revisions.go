@@ -38,6 +38,8 @@ type revisions struct {
 	isHeld bool
 	// isFrozen is set while new clusters get no revision either.
 	isFrozen bool
+	// areStagesEdited is set in the first decision after an edit of the stages.
+	areStagesEdited bool
 	// resumes is set in the first decision after isHeld.
 	resumes bool
 	// assumesAnswers is set while the status is computed, which does not depend on when members have
@@ -151,7 +153,7 @@ func (r *revisions) setPhase(phase v1alpha1.RolloutPhase) {
 // approval.
 func (r *revisions) restoreStages() {
 	strategy := strategyOf(r.in.App.Spec.Rollout)
-	isEdited := strategy != r.status.Strategy && r.isRollingOut() && !r.status.Paused
+	r.areStagesEdited = strategy != r.status.Strategy && r.status.Strategy != "" && !r.status.Paused
 	for _, s := range r.stages {
 		s.status = v1alpha1.RolloutStageStatus{Name: s.Name, Phase: v1alpha1.StagePending, Since: r.in.Now, StableSkipped: r.skipped[s.Name]}
 		s.isNew = true
@@ -164,7 +166,7 @@ func (r *revisions) restoreStages() {
 			s.status.Since = r.in.Now
 		}
 		isLeft := len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted // it waits, as without the edit
-		if isEdited && s.isActive() && !isLeft && !(s.status.Phase == v1alpha1.StageCompleted && r.isDone(s)) {
+		if r.areStagesEdited && r.isRollingOut() && s.isActive() && !isLeft && !(s.status.Phase == v1alpha1.StageCompleted && r.isDone(s)) {
 			s.enter(v1alpha1.StagePending, r.in.Now)
 		}
 	}
@@ -188,10 +190,13 @@ func (r *revisions) isRollingOut() bool {
 
 // recordRequests records the approved and the promoted stages. A request counts if its annotation was set
 // when the status showed the stage, and is still set when the stage begins. A request that was set before
-// is refused: it never counts, unless a user removes it and sets it again.
+// is refused: it never counts, unless a user removes it and sets it again. After an edit of the stages, a
+// stage that has not begun is another one. A retry counts if it was set when the status showed the failure.
 func (r *revisions) recordRequests() {
 	state := &r.status
-	state.RetryRefused = r.requests.IsRetried && (state.RetryRefused || state.Revision != r.in.App.Status.Rollout.Revision)
+	shown := r.in.App.Status.Rollout
+	hasShownFailure := shown.Revision == state.Revision && shown.FailedRevision == state.Revision
+	state.RetryRefused = r.requests.IsRetried && (state.RetryRefused || !hasShownFailure)
 	if state.RetryRefused {
 		r.requests.report(v1alpha1.AnnotationRetry, strconv.FormatInt(state.Revision, 10), RequestTooEarly)
 	}
@@ -200,8 +205,9 @@ func (r *revisions) recordRequests() {
 			continue
 		}
 		isApproved, isPromoted := r.requests.Approved[s.Name], r.requests.IsPromoted || r.requests.Promoted[s.Name]
-		s.status.ApprovalRefused = isApproved && (s.isNew || s.status.ApprovalRefused)
-		s.status.PromotionRefused = isPromoted && (s.isNew || s.status.PromotionRefused)
+		isUnseen := s.isNew || r.areStagesEdited && !s.isActive()
+		s.status.ApprovalRefused = isApproved && (isUnseen || s.status.ApprovalRefused)
+		s.status.PromotionRefused = isPromoted && (isUnseen || s.status.PromotionRefused)
 		r.reportRefused(s)
 		isOver := state.Phase != v1alpha1.RolloutProgressing && state.Phase != v1alpha1.RolloutCompleted
 		if isOver || len(s.clusters) == 0 && s.status.Phase == v1alpha1.StageSkipped {

@@ -1273,6 +1273,31 @@ func TestRollout_counts_an_approval_of_what_the_status_shows(t *testing.T) {
 		tooEarly(s, retry, "2")
 		s.annotated(retry, "").annotated(retry, "2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3")
 	})
+	t.Run("not of a retry before the failure", func(t *testing.T) {
+		s := newScenario(t).edited("bad").annotated(retry, "2").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		tooEarly(s, retry, "2")
+		s.annotated(retry, "").annotated(retry, "2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3")
+	})
+	t.Run("not if the stages are edited with it or after it", func(t *testing.T) {
+		widen := func(s *scenario) {
+			s.edit(func(spec *v1alpha1.AppServiceSpec) {
+				spec.Rollout = spec.Rollout.DeepCopy()
+				spec.Rollout.Stages[1].ClusterMatch = v1alpha1.ClusterMatch{}
+			})
+		}
+		const asks = "Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3"
+		for _, key := range []string{approve, promote} {
+			s := newScenario(t, stageWith(0, soaksFor(3600)), stageWith(1, needsApproval)).edited("ok-1").annotated(key, "2/world")
+			widen(s)
+			tooEarly(s.settles(asks), key, "2/world")
+			s.annotated(key, "").annotated(key, "2/world").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+
+			s = newScenario(t, stageWith(1, needsApproval)).edited("ok-1").settles(asks)
+			s.annotate(key, "2/world")
+			widen(s)
+			tooEarly(s.settles(asks), key, "2/world")
+		}
+	})
 	t.Run("but a stop counts whenever it was set", func(t *testing.T) {
 		s := newScenario(t).annotated(v1alpha1.AnnotationPause, "2").edited("ok-1").settles("Progressing 2, stable 1: canary Pending 0/2, world Pending 0/3")
 		if errs := s.decision.RequestErrors; len(errs) > 0 {

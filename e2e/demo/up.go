@@ -338,7 +338,7 @@ Next steps:
   %[2]s patch appservice web --type=merge -p '{"spec":{"image":"nginx:doesnotexist"}}'
   %[8]s rollout undo web
 
-  # with spec.rollout, it reaches one cluster, and is rolled back after some 15 seconds
+  # with spec.rollout, it reaches one cluster, and is rolled back after some 25 seconds
   %[2]s patch appservice web --type=merge -p '{"spec":{"progressDeadlineSeconds":10,"rollout":{"minReadySeconds":2,"progressDeadlineSeconds":15}}}'
   %[2]s patch appservice web --type=merge -p '{"spec":{"image":"nginx:bad"}}'
 
