@@ -25,6 +25,7 @@ type approvals struct {
 // stage began: in any order of approvals, edits of the template, of the stages and of the
 // placement.
 func TestStages_begin_only_with_an_approval_of_what_the_status_shows(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		strategy := v1alpha1.Rollout{RolloutPace: paceOf(3, 0, 0), Stages: anyApprovals(t)}
 		a := &approvals{stagedLoop: newProvenFleet(t, strategy, "a", "b", "b", "c"), counts: map[string]map[string]bool{}, hasBegun: map[string]bool{}}

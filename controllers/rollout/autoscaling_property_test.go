@@ -23,6 +23,7 @@ func newScalingFleet(t *rapid.T) *stagedLoop {
 // Pods that an autoscaler adds to a cluster that was available neither fail a revision nor hold up a
 // stage, also if at no time all clusters are Ready.
 func TestStages_pass_while_autoscalers_add_pods(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newScalingFleet(t)
 		wasAvailable := map[string]bool{}
@@ -66,6 +67,7 @@ func (m *stagedMember) scaleUp(isBusy, isAlways bool) {
 // A cluster that was available is unavailable exactly while it has fewer ready pods than before,
 // and fewer than are desired.
 func TestStages_see_only_lost_pods_as_a_loss(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newScalingFleet(t)
 		had := map[string]int32{} // the ready pods when a cluster was last Ready

@@ -16,6 +16,7 @@ import (
 // of its own, also if the AppService or an autoscaler runs no pods for a while. A stage without
 // pods waits by name.
 func TestStages_prove_nothing_without_pods(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		strategy := v1alpha1.Rollout{RolloutPace: paceOf(1, 0, 30*time.Second), ProgressDeadlineSeconds: new(int32(300))}
 		if rapid.Bool().Draw(t, "two stages") {
@@ -102,6 +103,7 @@ func (l *stagedLoop) checkWaits(t *rapid.T) {
 // Only time in which a process has observed a cluster without a break counts as minReadySeconds,
 // also after the operator was away, and after the entry was lost with its slice.
 func TestStages_count_only_observed_time(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		minReady := drawDuration(t, "minReady", 60, 300)
 		l := newProvenFleet(t, v1alpha1.Rollout{RolloutPace: paceOf(1, 0, minReady)}, []string{"a", "a", "a"}[:rapid.IntRange(1, 3).Draw(t, "clusters")]...)

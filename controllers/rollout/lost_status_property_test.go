@@ -13,6 +13,7 @@ import (
 // one that most clusters run. Of two that are equally frequent it is the lower one, because a
 // rollout may not have proven the other one.
 func TestStages_return_to_the_revision_of_most_clusters_after_a_lost_status(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newSoakingFleet(t, 0)
 		l.loseStatus()

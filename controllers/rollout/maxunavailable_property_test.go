@@ -19,6 +19,7 @@ import (
 // longer counts in a rollback, when a new target begins, or at its deadline if it has a revision
 // before the target.
 func TestStages_keep_maxUnavailable(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newHealthyLoop(t, nil)
 		l.edit(func(spec *v1alpha1.AppServiceSpec) {

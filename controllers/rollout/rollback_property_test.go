@@ -32,6 +32,7 @@ func newSoakingFleet(t *rapid.T, maxFailures int32) *stagedLoop {
 // stage as many clusters as may fail, and those that are unavailable at the same time. It goes on
 // when the revision starts again.
 func TestStages_stop_a_rollback_to_a_revision_that_fails_too(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		maxFailures := rapid.Int32Range(0, 1).Draw(t, "maxFailures")
 		l := newSoakingFleet(t, maxFailures)
@@ -79,6 +80,7 @@ func (l *stagedLoop) repairAll() {
 // After a failure, an edit and a retry change available clusters as maxUnavailable allows, and no
 // cluster loses the template that is tried again.
 func TestStages_keep_available_clusters_after_a_failure(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newSoakingFleet(t, 0)
 		l.members[rapid.SampledFrom(l.names()).Draw(t, "fails")].sick = true

@@ -19,6 +19,7 @@ import (
 // stop one. So only the planner can stop ready replicas, and it must not stop more than
 // the number by which the request was reduced. If no new division is requested, the move ends.
 func TestScaleDown_never_stops_needed_replicas_and_ends(t *testing.T) {
+	t.Parallel()
 	names := []string{"a", "b", "c", "d", "e"}
 	rapid.Check(t, func(t *rapid.T) {
 		in := NewInput()
@@ -37,6 +38,7 @@ func TestScaleDown_never_stops_needed_replicas_and_ends(t *testing.T) {
 // This test does the same with divisions that placement computes. They start from the entries while
 // the move is in progress, and must not change because of the entries.
 func TestScaleDown_of_divisions_by_placement_ends(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		in := NewInput()
 		var members []v1alpha1.MemberCluster

@@ -31,6 +31,7 @@ type stagedLoop struct {
 // unreachable, come and go; and the operator restarts. Each decision must keep the rules. When
 // nothing more happens, the rollout must end.
 func TestStages(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newStagedLoop(t)
 		for range rapid.IntRange(1, 60).Draw(t, "actions") {
@@ -116,6 +117,12 @@ var anyStrategy = rapid.Custom(func(t *rapid.T) *v1alpha1.Rollout {
 	return r
 })
 
+// anyAction is the name of an action. The frequent ones are in the list several times.
+var anyAction = rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12),
+	"edit", "edit", "edit", "content", "content", "source", "snapshot", "listing", "strategy", "fail", "fail", "outage", "outage",
+	"heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "placement", "placement",
+	"suspend", "replicas", "clock", "torn"))
+
 // act performs one random action.
 func (l *stagedLoop) act(t *rapid.T) {
 	name := ""
@@ -123,30 +130,50 @@ func (l *stagedLoop) act(t *rapid.T) {
 		name = rapid.SampledFrom(l.names()).Draw(t, "member")
 	}
 	m := l.members[name]
-	kind := rapid.SampledFrom(append(slices.Repeat([]string{"work"}, 12), "edit", "edit", "edit", "content", "content", "source", "snapshot", "listing", "strategy", "fail", "fail", "outage", "outage", "heal member", "crash", "crash", "annotate", "annotate", "annotate", "pause", "join", "leave", "relabel", "placement", "placement", "suspend", "replicas", "clock", "torn")).Draw(t, "action")
+	kind := anyAction.Draw(t, "action")
 	switch kind {
 	case "work":
 		l.work(t)
-	case "edit":
-		l.editImage(rapid.SampledFrom([]string{"ok-0", "ok-1", "ok-2", "bad-1", "bad-2"}).Draw(t, "image"))
 	case "content": // the generation does not move
 		l.content = rapid.SampledFrom([]string{"", "ok", "bad"}).Draw(t, "content")
-	case "source": // the spec gets a source without content, or that has content now
-		l.edit(func(*v1alpha1.AppServiceSpec) { l.waits = !l.waits })
 	case "snapshot": // a snapshot is deleted, or its content comes back
 		l.lost[l.content] = !l.lost[l.content]
 	case "listing": // the operator restarts, and cannot list the snapshots for a while
 		l.isUnlisted = !l.isUnlisted
+	case "crash":
+		clear(l.seen)
+	case "annotate":
+		l.annotateAny(t)
+	case "join":
+		l.joinAny(t)
+	case "clock":
+		l.advance(-time.Duration(rapid.IntRange(1, 600).Draw(t, "clock goes back")) * time.Second)
+	case "torn":
+		l.tornWrite(t)
+	default:
+		l.editAny(t, kind)
+		if m != nil {
+			l.disturb(t, kind, name, m)
+		}
+	}
+	if kind == "work" || rapid.Bool().Draw(t, "decides") {
+		l.step(t)
+	}
+}
+
+// editAny edits the spec.
+func (l *stagedLoop) editAny(t *rapid.T, kind string) {
+	switch kind {
+	case "edit":
+		l.editImage(rapid.SampledFrom([]string{"ok-0", "ok-1", "ok-2", "bad-1", "bad-2"}).Draw(t, "image"))
+	case "source": // the spec gets a source without content, or that has content now
+		l.edit(func(*v1alpha1.AppServiceSpec) { l.waits = !l.waits })
 	case "strategy":
 		strategy := anyStrategy.Draw(t, "strategy")
 		if rapid.IntRange(0, 3).Draw(t, "none") == 0 {
 			strategy = nil
 		}
 		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = strategy })
-	case "crash":
-		l.restart()
-	case "annotate":
-		l.annotateAny(t)
 	case "pause":
 		if l.app.Spec.Rollout != nil {
 			l.edit(func(spec *v1alpha1.AppServiceSpec) {
@@ -154,8 +181,6 @@ func (l *stagedLoop) act(t *rapid.T) {
 				spec.Rollout.Paused = !spec.Rollout.Paused
 			})
 		}
-	case "join":
-		l.joinAny(t)
 	case "placement": // stages may lose all of their clusters, and get them back
 		names := rapid.SliceOfDistinct(rapid.SampledFrom(append(l.names(), "nowhere")), rapid.ID[string]).Draw(t, "placement")
 		l.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Placement = nil })
@@ -171,17 +196,6 @@ func (l *stagedLoop) act(t *rapid.T) {
 			spec.Replicas = rapid.SampledFrom([]*int32{new(int32(0)), new(int32(2)), new(int32(3))}).Draw(t, "replicas")
 			spec.Overrides = rapid.SampledFrom([][]v1alpha1.Override{nil, withoutReplicas}).Draw(t, "overrides")
 		})
-	case "clock":
-		l.advance(-time.Duration(rapid.IntRange(1, 600).Draw(t, "clock goes back")) * time.Second)
-	case "torn":
-		l.tornWrite(t)
-	default:
-		if m != nil {
-			l.disturb(t, kind, name, m)
-		}
-	}
-	if kind == "work" || rapid.Bool().Draw(t, "decides") {
-		l.step(t)
 	}
 }
 
@@ -629,6 +643,7 @@ func (l *stagedLoop) checkEnd(t *rapid.T) {
 // One dead cluster in a stage of two or more does not hold up a rollout, and gets the revision when
 // it is back.
 func TestStages_pass_a_dead_cluster(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newHealthyLoop(t, nil)
 		if len(l.members) == 0 {
@@ -662,6 +677,7 @@ func TestStages_pass_a_dead_cluster(t *testing.T) {
 
 // A stage is completed exactly if at least half of its clusters can prove the revision.
 func TestStages_need_half_of_their_clusters(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newHealthyLoop(t, rapid.SampledFrom([][]v1alpha1.Override{nil, withoutReplicas}).Draw(t, "overrides"))
 		for _, name := range l.names() {
@@ -697,6 +713,7 @@ func TestStages_need_half_of_their_clusters(t *testing.T) {
 
 // A template that never starts reaches one cluster, and no other.
 func TestStages_stop_a_bad_template(t *testing.T) {
+	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		l := newHealthyLoop(t, nil)
 		if len(l.members) == 0 {
