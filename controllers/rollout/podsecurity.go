@@ -62,6 +62,7 @@ func (r *revisions) explainRefused() {
 		if c.entry.Revision != 0 {
 			keeps = fmt.Sprintf("keeps revision %d", c.entry.Revision)
 		}
+		c.isReadyRefused = c.entry.Phase == v1alpha1.ClusterReady
 		c.entry.Phase, c.entry.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonPodSecurityRefused
 		c.entry.Message = BoundMessage(fmt.Sprintf("revision %d %s; the cluster %s", revision, r.in.Refusals.Of(revision, c.entry.Name), keeps))
 	}

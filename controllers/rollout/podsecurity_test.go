@@ -221,6 +221,28 @@ func TestRefused_at_once(t *testing.T) {
 	s.entriesAre("east@3 Progressing RollingOut, north@3 Progressing RollingOut, west@3 Progressing RollingOut")
 }
 
+// A refused cluster serves with what it keeps, so it is enough for a removal elsewhere.
+func TestRefused_cluster_that_serves_holds_no_removal(t *testing.T) {
+	for phase, want := range map[v1alpha1.ClusterPhase]v1alpha1.TransitionType{
+		v1alpha1.ClusterReady:       v1alpha1.TransitionRemoving,
+		v1alpha1.ClusterProgressing: v1alpha1.TransitionRemovalPending,
+	} {
+		for _, state := range []v1alpha1.ClusterPhase{v1alpha1.ClusterReady, v1alpha1.ClusterFailed} { // before and after it was explained
+			in := NewInput(AtRevision(3), Chosen("east"), NotChosen("west"),
+				WithEntries(Entry("east", state, DesiredRevision(2)), Entry("west", v1alpha1.ClusterReady, DesiredRevision(2))),
+				Observed("east", Observation(phase, AnsweringRevision(2))), Observed("west", Observation(v1alpha1.ClusterReady, AnsweringRevision(2))),
+				func(in *rollout.Input) { in.Refusals = rollout.Refusals{3: {"east": refused}} })
+			got := StatusOf(in)
+			if east := got.Cluster("east"); east.Reason != v1alpha1.ReasonPodSecurityRefused || east.Revision != 2 {
+				t.Fatalf("the entry of east is %+v", east)
+			}
+			if west := got.Cluster("west"); west.Transition.Type != want {
+				t.Errorf("east is %s, and the transition of west is %+v, want %s: %s", phase, west.Transition, want, west.Message)
+			}
+		}
+	}
+}
+
 func TestRefused_spec_has_no_revision(t *testing.T) {
 	isRefused := func(in *rollout.Input) { in.IsSpecPending, in.SpecRefusal = true, violation }
 	for name, c := range map[string]struct {

@@ -143,9 +143,9 @@ func (in Input) unreadyInPlan(plans []entryPlan) []string {
 
 // noneReady returns the clusters of the plan that a removal waits for, if the AppService is Ready on
 // none of them. A cluster must be Ready with the revision that it is to run: while it is updated, the
-// ready pods of its previous revision may end.
+// ready pods of its previous revision may end. Where pod security refuses that one, they stay.
 func (in Input) noneReady(plans []entryPlan) []string {
-	return in.unlessAny(plans, func(e *entryPlan) bool { return e.entry.Phase == v1alpha1.ClusterReady })
+	return in.unlessAny(plans, func(e *entryPlan) bool { return e.entry.Phase == v1alpha1.ClusterReady || e.isReadyRefused })
 }
 
 // unlessAny returns the clusters of the plan on which pods are to run, or none if any of them is
