@@ -13,6 +13,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/numbering"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 // outlier is a number that a member reports, and that the hub cannot have given.
@@ -36,7 +37,7 @@ func (o outlier) String() string {
 // cluster. It changes the map, and nothing that the observations share with others.
 func withoutOutliers(app *v1alpha1.AppService, seen map[string]observation.Observation) []outlier {
 	var outliers []outlier
-	revision, serial, placement := givenRevision(app), app.Status.ConfigurationSerial, givenPlacement(app)
+	revision, serial, placement := givenRevision(app), app.Status.ConfigurationSerial, rollout.HighestPlacementOf(app.Status.Placement.Count, app.Status.Clusters)
 	for cluster, o := range seen {
 		if o.UID != app.UID {
 			continue
@@ -77,15 +78,6 @@ func givenRevision(app *v1alpha1.AppService) int64 {
 	given := lineage.LatestRevision(app)
 	for i := range app.Status.Clusters {
 		given = max(given, app.Status.Clusters[i].Revision)
-	}
-	return given
-}
-
-// givenPlacement returns the highest placement that the status of an AppService names.
-func givenPlacement(app *v1alpha1.AppService) int64 {
-	given := app.Status.Placement.Count
-	for i := range app.Status.Clusters {
-		given = max(given, app.Status.Clusters[i].Placement)
 	}
 	return given
 }

@@ -119,12 +119,15 @@ func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number i
 			}
 		}
 		byOwn, byPresent := checks.refusal(in.Members[cluster], own), checks.refusal(in.Members[cluster], present)
-		refusal := rollout.Refusal{Violation: byOwn}
-		switch {
-		case isFirstDelivery(in, entry, cluster) && byPresent != "":
-			refusal = rollout.Refusal{Violation: byPresent, IsByLaterPolicy: byOwn == ""}
-		case byOwn != "" && byPresent == "" && number == in.Revision && !in.IsSpecPending:
-			in.PodSecurity, refusal.Violation = present, ""
+		refusal := rollout.Refusal{
+			Violation:       podsecurity.Decisive(isFirstDelivery(in, entry, cluster), byOwn, byPresent),
+			IsByLaterPolicy: byOwn == "",
+		}
+		switch isByPresent := refusal.Violation == "" && byOwn != ""; {
+		case isByPresent && number == in.Revision && !in.IsSpecPending:
+			in.PodSecurity = present
+		case isByPresent: // the policy of a revision that is stored does not change
+			refusal.Violation = byOwn
 		}
 		if refusal.Violation != "" {
 			if refusals == nil {

@@ -88,6 +88,16 @@ func Refusal(template *corev1.PodTemplateSpec, demanded *v1alpha1.PodSecurity) s
 	return fmt.Sprintf("violates PodSecurity %q: %s", enforced.String(), result.ForbiddenDetail())
 }
 
+// Decisive returns the violation because of which a cluster must not get the template of a revision, or
+// "". A first delivery must comply with the present policy. Elsewhere, the template must comply with the
+// policy of its revision, or with the present one, which may allow more.
+func Decisive(isFirstDelivery bool, ofRevision, ofPresent string) string {
+	if isFirstDelivery || ofPresent == "" {
+		return ofPresent
+	}
+	return ofRevision
+}
+
 // IsLabel reports whether a label of a namespace configures pod security.
 func IsLabel(key string) bool { return strings.HasPrefix(key, labelPrefix) }
 

@@ -121,3 +121,23 @@ func TestParseLevel(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestDecisive(t *testing.T) {
+	for _, c := range []struct {
+		isFirst                     bool
+		ofRevision, ofPresent, want string
+	}{
+		{false, "", "", ""},
+		{false, "old", "", ""},
+		{false, "", "new", ""},
+		{false, "old", "new", "old"},
+		{true, "", "", ""},
+		{true, "old", "", ""},
+		{true, "", "new", "new"},
+		{true, "old", "new", "new"},
+	} {
+		if got := podsecurity.Decisive(c.isFirst, c.ofRevision, c.ofPresent); got != c.want {
+			t.Errorf("%+v: got %q", c, got)
+		}
+	}
+}

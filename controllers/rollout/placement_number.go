@@ -28,7 +28,7 @@ func (in Input) placementNumber(e *entryPlan, decision placement.Decision, highe
 // highestPlacement returns the highest number of a placement that the status, its entries or the
 // members have.
 func (in Input) highestPlacement() int64 {
-	highest := highestPlacementOf(in.App.Status.Placement.Count, in.App.Status.Clusters)
+	highest := HighestPlacementOf(in.App.Status.Placement.Count, in.App.Status.Clusters)
 	for name := range in.Observations {
 		if seen := in.ObservationOf(name); seen != nil {
 			highest = max(highest, seen.Placement)
@@ -37,9 +37,9 @@ func (in Input) highestPlacement() int64 {
 	return highest
 }
 
-// highestPlacementOf returns the highest number of a placement of these entries, at least a given
+// HighestPlacementOf returns the highest number of a placement of these entries, at least a given
 // one.
-func highestPlacementOf(least int64, entries []v1alpha1.ClusterStatus) int64 {
+func HighestPlacementOf(least int64, entries []v1alpha1.ClusterStatus) int64 {
 	for i := range entries {
 		least = max(least, entries[i].Placement)
 	}

@@ -99,7 +99,7 @@ func Plan(in Input) Decision {
 		PlannedSpecs:      lineage.Planned(in.App),
 		PlacementHash:     in.placementHash(),
 		ReplicasHash:      in.replicasHash(),
-		PlacementCount:    highestPlacementOf(in.App.Status.Placement.Count, entries),
+		PlacementCount:    HighestPlacementOf(in.App.Status.Placement.Count, entries),
 		AcceptedStamps:    in.App.Status.AcceptedStamps,
 		Notes:             append(notes, removalNotes...),
 		AwaitsAnswers:     slices.ContainsFunc(plans, awaitsAnswer),

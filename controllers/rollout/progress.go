@@ -63,7 +63,7 @@ func (r *revisions) progress() {
 // runStage runs a stage that is not completed, and reports whether the next one may run.
 func (r *revisions) runStage(s *stage) bool {
 	now := r.in.Now
-	if len(s.clusters) == 0 && !s.hadTarget() {
+	if len(s.clusters) == 0 && !s.isActive() { // one that has begun has proven nothing, and waits
 		s.enter(v1alpha1.StageSkipped, now)
 		return true
 	}
@@ -91,10 +91,6 @@ func (r *revisions) runStage(s *stage) bool {
 	s.enter(v1alpha1.StageCompleted, now)
 	return true
 }
-
-// hadTarget reports whether clusters of the stage may have got the target. If all of them have left the
-// stage since, it has proven nothing, and waits.
-func (s *stage) hadTarget() bool { return s.isActive() }
 
 // enter sets the phase of a stage.
 func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {

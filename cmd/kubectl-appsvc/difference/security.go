@@ -46,9 +46,9 @@ func (s security) refusal(member *v1alpha1.MemberCluster, isWanted bool) string 
 	if err != nil {
 		return "" // Between has reported it
 	}
-	refusal := podsecurity.Refusal(template, s.present.Policy)
-	if refusal == "" || runs && podsecurity.Refusal(template, s.ofRevision) == "" {
+	ofRevision, ofPresent := podsecurity.Refusal(template, s.ofRevision), podsecurity.Refusal(template, s.present.Policy)
+	if podsecurity.Decisive(!runs, ofRevision, ofPresent) == "" {
 		return ""
 	}
-	return refusal + " (" + s.present.Source + ")"
+	return ofPresent + " (" + s.present.Source + ")"
 }
