@@ -78,6 +78,13 @@ func TestRollout_of_a_revision_that_cuts_its_clusters_off(t *testing.T) {
 			}
 		}
 	})
+	t.Run("is a matter of one cluster", func(t *testing.T) {
+		s := newFlatScenario(t, 1).edited("ok-1").cutOff("c-01").passes(time.Hour)
+		want := "WaitingForClusters: revision 2: 0 of 1 cluster is available, and 1 cluster: c-01 became unreachable after it got it: fix it, or annotate the AppService with fleetwright.dev/promote=2"
+		if diff := cmp.Diff(want, s.rolledOut()); diff != "" {
+			t.Error(diff)
+		}
+	})
 	t.Run("goes on when they return", func(t *testing.T) {
 		s := newFlatScenario(t, 12).edited("ok-1")
 		cutsOffFor(s, time.Hour, 0)

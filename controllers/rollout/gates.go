@@ -13,7 +13,7 @@ import (
 // time, requests that the member refused are sent again.
 const failedGrace = 3 * time.Minute
 
-// clusterState is the state of a cluster in the rollout of the target.
+// clusterState is the state of a cluster in the rollout of the target. Its values are no predicates.
 type clusterState int
 
 const (
@@ -23,7 +23,7 @@ const (
 	isDegraded                      // it was available, and has lost ready pods
 	isFailed                        // the revision failed there, or pod security refuses it there
 	isTrying                        // impaired, before the deadline
-	isLost                          // cannot be observed since it got the target, past the deadline
+	isLost                          // cannot be observed, and was available with the target or is past the deadline
 	isIdle                          // Ready, and has run no pods with the target
 	isUndecided                     // no evidence: impaired and past the deadline, or not Ready after the rollout
 

@@ -50,7 +50,7 @@ func (in report) progressMessage(stage *v1alpha1.RolloutStageStatus, n revisionC
 		return fmt.Sprintf("%s%s has not begun%s", in.target(), in.stageName(stage), in.held(n))
 	}
 	return fmt.Sprintf("%s%s: %d of %s %s updated, %d %s available%s%s", in.target(), in.stageName(stage),
-		stage.UpToDate, rollout.CountClusters(stage.Clusters), verb(stage.UpToDate, "is", "are"), stage.Available, verb(stage.Available, "is", "are"), failedIn(stage), in.held(n))
+		stage.UpToDate, rollout.CountClusters(stage.Clusters), verbIn(stage, stage.UpToDate), stage.Available, verb(stage.Available, "is", "are"), failedIn(stage), in.held(n))
 }
 
 func (in report) soakingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCounts) string {
@@ -277,7 +277,15 @@ func annotate(annotation string, revision int64, stage string) string {
 }
 
 func availableIn(stage *v1alpha1.RolloutStageStatus) string {
-	return fmt.Sprintf("%d of %s %s available", stage.Available, rollout.CountClusters(stage.Clusters), verb(stage.Available, "is", "are"))
+	return fmt.Sprintf("%d of %s %s available", stage.Available, rollout.CountClusters(stage.Clusters), verbIn(stage, stage.Available))
+}
+
+// verbIn returns the form of "to be" for a number of the clusters of a stage: "0 of 1 cluster is".
+func verbIn(stage *v1alpha1.RolloutStageStatus, n int32) string {
+	if stage.Clusters == 1 {
+		return "is"
+	}
+	return verb(n, "is", "are")
 }
 
 func failedIn(stage *v1alpha1.RolloutStageStatus) string {
