@@ -64,15 +64,16 @@ func (in Input) scaleDown(plans []entryPlan, limit *brake) []string {
 }
 
 // scaleDownOne returns an entry that is scaled down as far as the shortfall allows. It adds the
-// surplus replicas that the entry keeps to kept, their total over all entries.
+// surplus replicas that the entry keeps, and that are known to be ready, to kept, their total over all
+// entries.
 func (in Input) scaleDownOne(e *entryPlan, missing shortfall, kept *int64) v1alpha1.ClusterStatus {
 	final := e.entry
 	setReplicas(&final, *e.lowerTarget)
 	switch {
 	case in.IsDivided() && in.App.Spec.Autoscaling == nil:
-		surplus := min(max(0, missing.unready-missing.readyOnLeaving-*kept), int64(e.entry.Replicas-final.Replicas))
-		final.Replicas += int32(surplus)
-		*kept += surplus
+		target := final.Replicas
+		final.Replicas += int32(min(max(0, missing.unready-missing.readyOnLeaving-*kept), int64(e.entry.Replicas-target)))
+		*kept += int64(max(0, min(knownReadyReplicas(e.entry), final.Replicas)-target))
 	case missing.unready > 0:
 		final = e.entry
 	}
