@@ -137,7 +137,7 @@ func (o *options) addFlags(command *cobra.Command) {
 // minMemberList is the minimum of --member-max-list, because one object can have 4 MiB.
 const minMemberList = 4 << 20
 
-// maxSliceThreshold is the maximum of --slice-threshold. An entry without any text has at most 1,122
+// maxSliceThreshold is the maximum of --slice-threshold. An entry without any text has at most 1,058
 // bytes, so the status of so many entries always fits into etcd.
 const maxSliceThreshold = 1300
 

@@ -92,12 +92,11 @@ func fixedSize(entry *v1alpha1.ClusterStatus) int {
 		size += digits(number)
 	}
 	// Each optional field that is set, with at least the length of its name.
-	for _, number := range []int64{
-		entry.ObservedGeneration, int64(entry.ReadyReplicas), int64(entry.UnreadyReplicas), int64(entry.MinReplicas), int64(entry.MaxReplicas),
-		entry.Weight, entry.Revision, entry.Placement, int64(entry.AvailableReplicas),
-	} {
-		size += numberSize(number)
-	}
+	size += numberSize("observedGeneration", entry.ObservedGeneration) + numberSize("revision", entry.Revision) +
+		numberSize("placement", entry.Placement) + numberSize("weight", entry.Weight) +
+		numberSize("readyReplicas", int64(entry.ReadyReplicas)) + numberSize("unreadyReplicas", int64(entry.UnreadyReplicas)) +
+		numberSize("minReplicas", int64(entry.MinReplicas)) + numberSize("maxReplicas", int64(entry.MaxReplicas)) +
+		numberSize("availableReplicas", int64(entry.AvailableReplicas))
 	for _, text := range []string{entry.Reason, string(entry.LastKnownPhase), entry.Recreate, entry.Stage} {
 		if text != "" {
 			size += len(`"lastKnownPhase":"",`) + len(text)
@@ -115,7 +114,8 @@ func fixedSize(entry *v1alpha1.ClusterStatus) int {
 		size += 65 + len(entry.Transition.Type) + len(entry.Transition.Cause)
 	}
 	if behind := entry.HubBehind; behind != nil {
-		size += 100 + len(behind.Kind) + len(behind.UID) + len(behind.Accept) + numberSize(behind.Revision) + numberSize(behind.Placement)
+		size += 100 + len(behind.Kind) + len(behind.UID) + len(behind.Accept) +
+			numberSize("revision", behind.Revision) + numberSize("placement", behind.Placement)
 		if behind.CreationTime != nil {
 			size += len(`"creationTime":"2026-01-02T15:04:05Z",`)
 		}
@@ -123,12 +123,12 @@ func fixedSize(entry *v1alpha1.ClusterStatus) int {
 	return size
 }
 
-// numberSize returns at least the size of an optional number with its name.
-func numberSize(number int64) int {
+// numberSize returns the size of an optional number with its name.
+func numberSize(name string, number int64) int {
 	if number == 0 {
 		return 0
 	}
-	return len(`"observedGeneration":,`) + digits(number)
+	return len(name) + len(`"":,`) + digits(number)
 }
 
 func digits(number int64) int { return len(strconv.FormatInt(number, 10)) }
