@@ -88,9 +88,9 @@ func awaitsScaleDown(entry v1alpha1.ClusterStatus) bool {
 }
 
 // isUnintendedDrain reports whether a cluster is to be scaled down without an edit, so far that it
-// counts, and that has not started.
+// counts, and that has not started. Replicas that were never ready are dropped at once, and do not count.
 func (in Input) isUnintendedDrain(e *entryPlan) bool {
-	if e.lowerTarget == nil || e.entry.Transition.Cause != v1alpha1.CauseClustersChanged || e.entry.Transition.Accepted {
+	if e.lowerTarget == nil || !in.isScaleDown(e.entry, *e.lowerTarget) || e.entry.Transition.Cause != v1alpha1.CauseClustersChanged || e.entry.Transition.Accepted {
 		return false
 	}
 	if !in.IsDivided() {
