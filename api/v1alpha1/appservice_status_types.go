@@ -330,8 +330,8 @@ type ClusterStatus struct {
 	// It is absent if an older version of Fleetwright placed the AppService there.
 	// +optional
 	Placement int64 `json:"placement,omitempty"`
-	// Recreate is the look of an operator process that may create the workload again.
-	// The process had found at its start, or after a restore of the hub, that the workload is missing.
+	// Recreate is the look of an operator process that may create or change the workload again.
+	// The process had found at its start, or after a restore of the hub, that it is missing or has another revision.
 	// Then all clusters of the AppService reported, and none shows that the hub has lost an edit.
 	// It has no effect for another process.
 	// +optional
@@ -341,6 +341,10 @@ type ClusterStatus struct {
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	// +optional
 	UnavailableSince *metav1.Time `json:"unavailableSince,omitempty"`
+	// ReadySince is since when the cluster has kept its ready pods, if others were added before it was available.
+	// Pods that an autoscaler adds do not start minReadySeconds again.
+	// +optional
+	ReadySince *metav1.Time `json:"readySince,omitempty"`
 	// AvailableReplicas is the number of ready pods with which the cluster was last Ready.
 	// It is present if pods were available with the revision since the cluster got it in a rollout.
 	// Then it is at least 1, and the cluster is unavailable only while it has fewer ready pods.

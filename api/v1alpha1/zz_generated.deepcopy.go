@@ -562,6 +562,10 @@ func (in *ClusterStatus) DeepCopyInto(out *ClusterStatus) {
 		in, out := &in.UnavailableSince, &out.UnavailableSince
 		*out = (*in).DeepCopy()
 	}
+	if in.ReadySince != nil {
+		in, out := &in.ReadySince, &out.ReadySince
+		*out = (*in).DeepCopy()
+	}
 	out.Transition = in.Transition
 	in.LastTransitionTime.DeepCopyInto(&out.LastTransitionTime)
 	if in.HubBehind != nil {

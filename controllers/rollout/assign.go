@@ -64,7 +64,7 @@ func (r *revisions) assign(c *stagedCluster, revision int64) {
 	wasStable := e.Revision != 0 && e.Revision == r.status.StableRevision
 	e.Impaired = !c.isServing() && (e.Impaired || wasStable)
 	e.Returned = e.Revision != 0 && revision == r.status.StableRevision && !r.isKnownUnready(c)
-	e.UnavailableSince, e.AvailableReplicas = &r.in.Now, 0
+	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &r.in.Now, nil, 0
 	e.Stage = ""
 	if c.stage.Limit != nil && revision == r.status.Revision {
 		e.Stage = c.stage.Name

@@ -16,7 +16,8 @@ func (r *revisions) assignAtOnce() {
 		r.status.FailedStage, r.status.FailedClusters, r.status.FailedReason = before.FailedStage, before.FailedClusters, before.FailedReason
 	}
 	for _, c := range r.clusters {
-		c.entry.UnavailableSince, c.entry.AvailableReplicas, c.entry.Impaired, c.entry.Returned, c.entry.Stage = nil, 0, false, false, ""
+		c.entry.UnavailableSince, c.entry.ReadySince, c.entry.AvailableReplicas = nil, nil, 0
+		c.entry.Impaired, c.entry.Returned, c.entry.Stage = false, false, ""
 		revision := r.in.Revision
 		switch {
 		case hasFailed:

@@ -179,9 +179,9 @@ func (c *stagedCluster) phaseSince(now metav1.Time) metav1.Time {
 }
 
 // isLate reports whether a cluster has not become available within the progress deadline. A cluster
-// that is Ready at the deadline still gets its minReadySeconds.
+// that is Ready at the deadline, or only gets more pods, still gets its minReadySeconds.
 func (r *revisions) isLate(c *stagedCluster) bool {
-	return c.entry.Phase != v1alpha1.ClusterReady && c.entry.UnavailableSince != nil && r.in.elapsed(r.deadlineStart(c)) >= r.deadline
+	return c.entry.Phase != v1alpha1.ClusterReady && c.entry.ReadySince == nil && c.entry.UnavailableSince != nil && r.in.elapsed(r.deadlineStart(c)) >= r.deadline
 }
 
 // deadlineStart returns the time from which the progress deadline counts. The time before this
@@ -209,9 +209,13 @@ func (r *revisions) track() {
 			e.UnavailableSince = &r.in.Now
 			e.Impaired = e.Phase != v1alpha1.ClusterReady && e.Revision == r.status.StableRevision // no rollout is the cause
 		}
+		e.ReadySince = c.nextReadySince()
+		isReady := e.Phase == v1alpha1.ClusterReady && c.isConfirmed
+		isGrowing := e.ReadySince != nil && e.ObservedGeneration >= e.Generation
 		switch {
-		case e.Phase == v1alpha1.ClusterReady && c.isConfirmed && (e.UnavailableSince == nil || r.in.elapsed(r.readySince(c, c.phaseSince(r.in.Now))) >= c.stage.minReady()):
-			e.UnavailableSince, e.Impaired, e.Returned = nil, false, false
+		case isReady && e.UnavailableSince == nil,
+			(isReady || isGrowing) && r.in.elapsed(r.readySince(c, c.phaseSince(r.in.Now))) >= c.stage.minReady():
+			e.UnavailableSince, e.ReadySince, e.Impaired, e.Returned = nil, nil, false, false
 			c.recordAvailable()
 		case e.Phase != v1alpha1.ClusterReady && c.isConfirmed && c.isServing(): // the pods that it had lost are back
 			e.UnavailableSince, e.Impaired = nil, false
@@ -257,9 +261,33 @@ func (r *revisions) becomesUnavailable(c *stagedCluster) bool {
 	return true
 }
 
+// nextReadySince returns since when a cluster that is not available yet has kept its ready pods although
+// it is not Ready all the time, because an autoscaler adds pods. It is nil if pods were lost, if they fail,
+// or if none was added.
+func (c *stagedCluster) nextReadySince() *metav1.Time {
+	e, previous := &c.entry, c.previous
+	if e.UnavailableSince == nil || e.AvailableReplicas > 0 || !c.isConfirmed || previous == nil || previous.Revision != e.Revision {
+		return nil
+	}
+	hasKept := e.ReadyReplicas > 0 && e.ReadyReplicas >= min(previous.ReadyReplicas, desiredReplicas(*e))
+	isReady, isAdding := e.Phase == v1alpha1.ClusterReady, e.Phase == v1alpha1.ClusterProgressing
+	switch {
+	case !hasKept || !isReady && !isAdding:
+		return nil
+	case previous.ReadySince != nil:
+		return previous.ReadySince
+	case isAdding && previous.Phase == v1alpha1.ClusterReady:
+		return &previous.LastTransitionTime
+	}
+	return nil
+}
+
 // readySince returns from when minReadySeconds count, for an entry that is Ready since phaseSince. The
 // time in which this process did not observe the cluster does not count.
 func (r *revisions) readySince(c *stagedCluster, phaseSince metav1.Time) metav1.Time {
+	if c.entry.ReadySince != nil {
+		phaseSince = *c.entry.ReadySince
+	}
 	return latest(phaseSince, c.unavailableSince(), r.in.ObservedSince, r.in.SeenSince[c.entry.Name])
 }
 

@@ -130,12 +130,14 @@ func (r *revisions) next(s *stage) []*stagedCluster {
 	if t[isAvailable] == 0 && s.keepsLost() {
 		freeForEmpty -= r.emptyWithTarget(s)
 	}
+	chosen := firstOf(unavailable, free)
+	chosen = slices.Concat(chosen, firstOf(available, min(free-len(chosen), r.vacancies(s))))
+	if areLeft := len(chosen) < len(unavailable)+len(available); !areLeft {
+		chosen = slices.Concat(chosen, firstOf(empty, freeForEmpty-len(chosen)))
+	}
 	switch {
-	case len(unavailable)+len(available) > 0:
-		first := firstOf(unavailable, free)
-		return slices.Concat(first, firstOf(available, min(free-len(first), r.vacancies(s))))
-	case len(empty) > 0 && freeForEmpty > 0:
-		return firstOf(empty, freeForEmpty)
+	case len(chosen)+len(unavailable)+len(available) > 0:
+		return chosen
 	case t[isUpdating]+t[isUnconfirmed] > 0:
 		return nil
 	}

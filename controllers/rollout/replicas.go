@@ -51,7 +51,7 @@ func (in Input) startRevision(e *entryPlan) {
 // being removed from it, also while the AppService is suspended: nothing is known to run there.
 func (e *entryPlan) forgetRevision() {
 	if e.previous != nil && e.previous.Phase == v1alpha1.ClusterRemoving {
-		e.entry.Revision, e.entry.UnavailableSince, e.entry.AvailableReplicas, e.entry.Stage = 0, nil, 0, ""
+		e.entry.Revision, e.entry.UnavailableSince, e.entry.ReadySince, e.entry.AvailableReplicas, e.entry.Stage = 0, nil, nil, 0, ""
 		e.entry.Impaired, e.entry.Returned = false, false
 	}
 }

@@ -148,11 +148,11 @@ func (r *revisions) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
 			deadlines = append(deadlines, r.in.Now.Add(answerRecheck))
 		}
 		since := status.Cluster(c.entry.Name).LastTransitionTime
-		switch c.entry.Phase {
-		case v1alpha1.ClusterReady:
+		switch {
+		case c.entry.Phase == v1alpha1.ClusterReady, c.entry.ReadySince != nil:
 			deadlines = append(deadlines, r.readySince(c, since).Add(c.stage.minReady()))
 			continue
-		case v1alpha1.ClusterFailed:
+		case c.entry.Phase == v1alpha1.ClusterFailed:
 			deadlines = append(deadlines, r.failedSince(c.unavailableSince(), since).Add(failedGrace))
 		}
 		deadlines = append(deadlines, r.deadlineStart(c).Add(r.deadline), since.Add(failedGrace), c.unavailableSince().Add(failedGrace))

@@ -42,7 +42,8 @@ func (r *revisions) takeOverBy(c *stagedCluster, revision int64) {
 	if !isTarget && revision != r.status.StableRevision {
 		return
 	}
-	e.UnavailableSince, e.AvailableReplicas, e.Impaired, e.Returned, e.Stage = &r.in.Now, 0, false, false, ""
+	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &r.in.Now, nil, 0
+	e.Impaired, e.Returned, e.Stage = false, false, ""
 	if isTarget && c.stage.Limit != nil {
 		e.Stage = c.stage.Name
 	}

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"unicode/utf8"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -107,8 +108,10 @@ func fixedSize(entry *v1alpha1.ClusterStatus) int {
 			size += len(`"impaired":true,`)
 		}
 	}
-	if entry.UnavailableSince != nil {
-		size += len(`"unavailableSince":"2026-01-02T15:04:05Z",`)
+	for _, t := range []*metav1.Time{entry.UnavailableSince, entry.ReadySince} {
+		if t != nil {
+			size += len(`"unavailableSince":"2026-01-02T15:04:05Z",`)
+		}
 	}
 	if entry.Transition.Type != "" {
 		size += 65 + len(entry.Transition.Type) + len(entry.Transition.Cause)

@@ -58,7 +58,7 @@ var (
 		Weight: maxCount, Surging: true, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(),
 		ObservedGeneration: maxCount, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: v1alpha1.ReasonHubBehind,
 		Revision: maxCount, Placement: maxCount, Recreate: "0123456789-1234", Stage: strings.Repeat("s", 63),
-		AvailableReplicas: math.MaxInt32, Impaired: true, Returned: true, UnavailableSince: new(metav1.Now()),
+		AvailableReplicas: math.MaxInt32, Impaired: true, Returned: true, UnavailableSince: new(metav1.Now()), ReadySince: new(metav1.Now()),
 		HubBehind: &v1alpha1.HubBehind{Kind: "Deployment", Generation: maxCount, UID: "12345678-1234-1234-1234-123456789012", Accept: "p1234567890-01234567", Revision: maxCount},
 	}
 	largestLeaving = v1alpha1.ClusterStatus{

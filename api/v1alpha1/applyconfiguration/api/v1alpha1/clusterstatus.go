@@ -32,8 +32,8 @@ type ClusterStatusApplyConfiguration struct {
 	// A removal deletes no object that has a higher number, because the object was placed later.
 	// It is absent if an older version of Fleetwright placed the AppService there.
 	Placement *int64 `json:"placement,omitempty"`
-	// Recreate is the look of an operator process that may create the workload again.
-	// The process had found at its start, or after a restore of the hub, that the workload is missing.
+	// Recreate is the look of an operator process that may create or change the workload again.
+	// The process had found at its start, or after a restore of the hub, that it is missing or has another revision.
 	// Then all clusters of the AppService reported, and none shows that the hub has lost an edit.
 	// It has no effect for another process.
 	Recreate *string `json:"recreate,omitempty"`
@@ -41,6 +41,9 @@ type ClusterStatusApplyConfiguration struct {
 	// It is later by the time in which the cluster could not be observed.
 	// It is absent after the cluster has been Ready for minReadySeconds.
 	UnavailableSince *v1.Time `json:"unavailableSince,omitempty"`
+	// ReadySince is since when the cluster has kept its ready pods, if others were added before it was available.
+	// Pods that an autoscaler adds do not start minReadySeconds again.
+	ReadySince *v1.Time `json:"readySince,omitempty"`
 	// AvailableReplicas is the number of ready pods with which the cluster was last Ready.
 	// It is present if pods were available with the revision since the cluster got it in a rollout.
 	// Then it is at least 1, and the cluster is unavailable only while it has fewer ready pods.
@@ -158,6 +161,14 @@ func (b *ClusterStatusApplyConfiguration) WithRecreate(value string) *ClusterSta
 // If called multiple times, the UnavailableSince field is set to the value of the last call.
 func (b *ClusterStatusApplyConfiguration) WithUnavailableSince(value v1.Time) *ClusterStatusApplyConfiguration {
 	b.UnavailableSince = &value
+	return b
+}
+
+// WithReadySince sets the ReadySince field in the declarative configuration to the given value
+// and returns the receiver, so that objects can be built by chaining "With" function invocations.
+// If called multiple times, the ReadySince field is set to the value of the last call.
+func (b *ClusterStatusApplyConfiguration) WithReadySince(value v1.Time) *ClusterStatusApplyConfiguration {
+	b.ReadySince = &value
 	return b
 }
 
