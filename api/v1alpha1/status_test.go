@@ -404,6 +404,7 @@ func getUnstructured(t *testing.T, app *v1alpha1.AppService) *unstructured.Unstr
 
 func newInput(app *v1alpha1.AppService, changes ...func(*rollout.Input)) rollout.Input {
 	in := rollout.Input{
+		IsNew:        true,
 		App:          app,
 		Plan:         placement.Plan{},
 		Members:      map[string]*v1alpha1.MemberCluster{},
