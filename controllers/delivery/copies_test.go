@@ -505,8 +505,8 @@ func TestHubBehind_by_a_revision_of_the_configuration(t *testing.T) {
 	}
 }
 
-// The operator runs while the hub is restored. The revision that the restore has lost is on the member, and
-// its number belongs to another template now.
+// The operator runs while the hub is restored. The revision that the restore has lost is on the
+// member, and its number belongs to another template now.
 func TestTemplate_that_a_restore_of_the_hub_has_lost_is_not_delivered(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
@@ -716,8 +716,8 @@ func TestSnapshot_is_read_once(t *testing.T) {
 	}
 }
 
-// Somebody who may write ConfigMaps replaces a snapshot, with all of its metadata. The copy keeps what was
-// proved, and what a cluster lacks is not delivered.
+// Somebody who may write ConfigMaps replaces a snapshot, with all of its metadata. The copy keeps
+// what was proved, and what a cluster lacks is not delivered.
 func TestSnapshot_with_another_content_is_not_delivered(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)

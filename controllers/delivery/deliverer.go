@@ -66,8 +66,9 @@ type Deliverer struct {
 }
 
 // New returns a Deliverer for the AppServices of a hub. It marks its objects with the identity of
-// the hub, and reports its observations. The templates of older revisions and the
-// contents of snapshots come from their readers. A namespace that is created on a member gets the labels of pod security and the selected ones.
+// the hub, and reports its observations. The templates of older revisions and the contents of
+// snapshots come from their readers. A namespace that is created on a member gets the labels of pod
+// security and the selected ones.
 func New(hub cluster.Cluster, hubID string, older *templates.Reader, contents *snapshots.Reader, reporter Reporter, selected NamespaceLabels) *Deliverer {
 	return &Deliverer{
 		hub:         hub,

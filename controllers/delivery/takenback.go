@@ -14,10 +14,10 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// holdTakenBack reports whether the Deployment must not be changed yet, because the first look at it
-// shows that a restore of the hub has taken back the revision of the entry. The planner decides then
-// whether the entry takes over what the cluster runs, or answers in the entry that the Deployment is to be
-// changed.
+// holdTakenBack reports whether the Deployment must not be changed yet, because the first look at
+// it shows that a restore of the hub has taken back the revision of the entry. The planner decides
+// then whether the entry takes over what the cluster runs, or answers in the entry that the
+// Deployment is to be changed.
 func (r *reconciler) holdTakenBack(ctx context.Context, t task) (isHeld bool, result reconcile.Result, err error) {
 	look := r.looks.of(t.app.UID).ID
 	if t.memory.seenSince == look || t.entry.Recreate == look || !isTakenBack(t.app, t.entry, t.objects) {

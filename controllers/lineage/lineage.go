@@ -134,10 +134,10 @@ func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 	return isSpecPlanned(app, s) && !hasLaterRevision(app, s)
 }
 
-// hasLaterRevision reports whether a stamp has a higher revision than the hub knows. A change of the
-// configuration is a new revision of the same spec, and so is a retry. So the history of specs does not
-// show that a restore has undone it. A hub whose status was lost knows no revision. An outlier is no revision of
-// any hub, so delivery corrects it as drift.
+// hasLaterRevision reports whether a stamp has a higher revision than the hub knows. A change of
+// the configuration is a new revision of the same spec, and so is a retry. So the history of specs
+// does not show that a restore has undone it. A hub whose status was lost knows no revision. An
+// outlier is no revision of any hub, so delivery corrects it as drift.
 func hasLaterRevision(app *v1alpha1.AppService, s Stamp) bool {
 	if !app.HasConfiguration() && app.Spec.Rollout == nil || app.Status.Rollout.Revision == 0 {
 		return false
@@ -152,9 +152,9 @@ func LatestRevision(app *v1alpha1.AppService) int64 {
 	return max(known.Revision, known.LatestRevision, known.StableRevision, known.PreviousRevision, known.FailedRevision)
 }
 
-// isSpecPlanned reports whether the history accounts for the spec of a stamp of the same AppService. A stamp
-// without a hash, or an AppService without a history, is checked by the generation alone. Otherwise
-// the history accounts for a stamp in two cases:
+// isSpecPlanned reports whether the history accounts for the spec of a stamp of the same
+// AppService. A stamp without a hash, or an AppService without a history, is checked by the
+// generation alone. Otherwise the history accounts for a stamp in two cases:
 //
 //   - The history has the spec, at the generation of the stamp or at a later one. For example, a
 //     deletion raises the generation and keeps the spec.

@@ -13,10 +13,10 @@ import (
 // ends: the restored hub has a removal that was completed or withdrawn after the backup. Labels of
 // clusters decide about placements too, so the spec and the generation may be the same.
 //
-// An object without a number is of an older version, and an outlier counts as none. It belongs to a later placement if it was
-// created after the removal had started. A removal that has not started yet is decided by what the
-// hub knows now. The deletion of an AppService is evidence about all its objects, because no
-// placement follows it.
+// An object without a number is of an older version, and an outlier counts as none. It belongs to a
+// later placement if it was created after the removal had started. A removal that has not started
+// yet is decided by what the hub knows now. The deletion of an AppService is evidence about all its
+// objects, because no placement follows it.
 func isAfterRemoval(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, s Stamp) bool {
 	if entry == nil || entry.Phase != v1alpha1.ClusterRemoving || !app.DeletionTimestamp.IsZero() {
 		return false

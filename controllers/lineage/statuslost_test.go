@@ -10,8 +10,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// The status is lost while a revision soaks, and only the cluster that has it can be reached at first. The
-// revision does not become stable, and reaches no other cluster.
+// The status is lost while a revision soaks, and only the cluster that has it can be reached at
+// first. The revision does not become stable, and reaches no other cluster.
 func TestLost_status_in_a_rollout_waits_for_all_clusters(t *testing.T) {
 	f := newStagedFleet(t, 3600)
 	f.waitForRolledOut(v1alpha1.ReasonSoaking)

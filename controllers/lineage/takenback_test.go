@@ -47,8 +47,8 @@ func (f *fleet) request(annotation, value string) {
 	})
 }
 
-// waitForRolledOut waits until RolledOut has a reason, and returns its message. The members start all pods
-// meanwhile.
+// waitForRolledOut waits until RolledOut has a reason, and returns its message. The members start
+// all pods meanwhile.
 func (f *fleet) waitForRolledOut(reason string) (message string) {
 	f.Helper()
 	f.eventually("RolledOut to be "+reason, func() error {
@@ -113,7 +113,8 @@ func TestRestored_hub_does_not_take_back_what_was_approved(t *testing.T) {
 	f.expectNoApply("west")
 }
 
-// The abort was lost, and east runs the stable revision again. The revision that was aborted goes nowhere.
+// The abort was lost, and east runs the stable revision again. The revision that was aborted goes
+// nowhere.
 func TestRestored_hub_does_not_continue_what_was_aborted(t *testing.T) {
 	f := newStagedFleet(t, 5)
 	f.edit(func(app *v1alpha1.AppService) { app.Spec.Rollout.Stages[1].Approval = "" })

@@ -184,8 +184,9 @@ func awaitsConfiguration(app *v1alpha1.AppService) bool {
 	return reason != v1alpha1.ReasonHubBehind && countUnusedSources(app)[reason] > 0
 }
 
-// isServing reports whether an AppService is Ready, or would be if its rollout were completed, or if its
-// configuration did not change. In the first rollout, clusters whose turn has not come have nothing to run.
+// isServing reports whether an AppService is Ready, or would be if its rollout were completed, or
+// if its configuration did not change. In the first rollout, clusters whose turn has not come have
+// nothing to run.
 func isServing(app *v1alpha1.AppService) bool {
 	if meta.IsStatusConditionTrue(app.Status.Conditions, v1alpha1.ConditionReady) {
 		return true

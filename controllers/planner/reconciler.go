@@ -290,8 +290,8 @@ func (r *Reconciler) write(ctx context.Context, app *v1alpha1.AppService, in rol
 }
 
 // withLimits returns the current status with those parts of the next one that limit later plans and
-// delivery: counted removals and placements, planned specs, accepted stamps, that the hub is behind a cluster, the
-// revision, and the snapshots of the configuration.
+// delivery: counted removals and placements, planned specs, accepted stamps, that the hub is behind
+// a cluster, the revision, and the snapshots of the configuration.
 func withLimits(current, next v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
 	wasPaused := current.Rollout.Paused
 	current.Rollout, current.Configuration, current.ConfigurationSerial = next.Rollout, next.Configuration, next.ConfigurationSerial
@@ -348,8 +348,8 @@ func (r *Reconciler) reportRefusal(ctx context.Context, app *v1alpha1.AppService
 // isEdited reports whether the AppService was edited or deleted since its status was written.
 func isEdited(app *v1alpha1.AppService) bool { return app.Status.ObservedGeneration != app.Generation }
 
-// isUnplanned reports whether an AppService was edited since it was planned. An edit whose revision the hub
-// refuses was planned, but for its template.
+// isUnplanned reports whether an AppService was edited since it was planned. An edit whose revision
+// the hub refuses was planned, but for its template.
 func (r *Reconciler) isUnplanned(app *v1alpha1.AppService, now time.Time) bool {
 	return isEdited(app) && r.throttle.refusedRevision(app, now) == nil
 }

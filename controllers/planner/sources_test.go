@@ -563,8 +563,8 @@ func (s *fixture) settingsVersion() string {
 	return string(object.UID) + "/" + object.ResourceVersion
 }
 
-// A new process has to list the revisions of an AppService with configuration before its first plan. If it
-// may not, everything goes on that needs no content.
+// A new process has to list the revisions of an AppService with configuration before its first
+// plan. If it may not, everything goes on that needs no content.
 func TestAppService_with_configuration_is_planned_although_its_revisions_cannot_be_listed(t *testing.T) {
 	s := newConfigured(t, "east")
 	settings := s.app.Status.Configuration

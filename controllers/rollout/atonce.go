@@ -44,9 +44,9 @@ func (r *revisions) revisionAfterFailure(c *stagedCluster) int64 {
 
 // adoptStable makes the revision that the clusters run the stable one, before another replaces it,
 // and before the first rollout in stages. It applies if the revision reached the clusters at once:
-// no rollout has proven it then, but the clusters that can be observed are Ready with it: all of them if
-// another revision is stable, which the clusters could return to; otherwise at least half. A revision that
-// failed in stages is never adopted.
+// no rollout has proven it then, but the clusters that can be observed are Ready with it: all of
+// them if another revision is stable, which the clusters could return to; otherwise at least half.
+// A revision that failed in stages is never adopted.
 //
 // It also applies if there was no status. An older version of Fleetwright wrote entries without a
 // revision, which have the first one; and after a loss of the status, the entries have the revisions

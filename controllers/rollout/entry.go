@@ -28,8 +28,8 @@ type entryPlan struct {
 
 	isReassigned bool // the cluster gets another revision, so its phase begins now
 	isStale      bool // its observation is of an earlier time when the cluster had this revision
-	// isReadyRefused is set if the cluster is Ready with what it keeps, and the entry is Failed because pod
-	// security refuses another revision there.
+	// isReadyRefused is set if the cluster is Ready with what it keeps, and the entry is Failed
+	// because pod security refuses another revision there.
 	isReadyRefused bool
 }
 

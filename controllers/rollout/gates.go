@@ -261,9 +261,9 @@ func (r *revisions) becomesUnavailable(c *stagedCluster) bool {
 	return true
 }
 
-// nextReadySince returns since when a cluster that is not available yet has kept its ready pods although
-// it is not Ready all the time, because an autoscaler adds pods. It is nil if pods were lost, if they fail,
-// or if none was added.
+// nextReadySince returns since when a cluster that is not available yet has kept its ready pods
+// although it is not Ready all the time, because an autoscaler adds pods. It is nil if pods were
+// lost, if they fail, or if none was added.
 func (c *stagedCluster) nextReadySince() *metav1.Time {
 	e, previous := &c.entry, c.previous
 	if e.UnavailableSince == nil || e.AvailableReplicas > 0 || !c.isConfirmed || previous == nil || previous.Revision != e.Revision {

@@ -45,8 +45,8 @@ type Input struct {
 	// Configuration is what was decided about spec.configuration. It is nil for an AppService without
 	// configuration, and while the AppService is being deleted.
 	Configuration *configuration.Decision
-	// RevisionRefused is why the hub refuses to store the revision of the spec, or to return revisions, or
-	// nil. Revision is the one of the status then, whose rollout goes on.
+	// RevisionRefused is why the hub refuses to store the revision of the spec, or to return
+	// revisions, or nil. Revision is the one of the status then, whose rollout goes on.
 	RevisionRefused error
 	// IsSpecPending is set if the spec has no revision yet, because it waits for its configuration or
 	// is refused. Revision is the one before that edit then, or 0.
@@ -86,7 +86,8 @@ type Input struct {
 	// are lost.
 	HasMissingSlices bool
 
-	// IsNew is set if this process has seen the AppService without our finalizer, so it was never planned.
+	// IsNew is set if this process has seen the AppService without our finalizer, so it was never
+	// planned.
 	IsNew bool
 
 	// abandoned are the clusters that the annotation abandons. Recover sets it, so that a plan for

@@ -150,8 +150,8 @@ func TestRefused_cluster_does_not_hold_up_a_rollback(t *testing.T) {
 	s.entriesAre("canary-1@1 Ready, canary-2@2 Failed PodSecurityRefused, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
 }
 
-// A label of the namespace that is newer than the revision refuses it on new clusters. The revision has not
-// failed.
+// A label of the namespace that is newer than the revision refuses it on new clusters. The revision
+// has not failed.
 func TestRefused_by_a_later_policy_on_a_new_cluster_is_no_failure(t *testing.T) {
 	for stage, want := range map[string]string{
 		"canary": "Completed 2, stable 2: canary Completed 2/3, world Completed 3/3",

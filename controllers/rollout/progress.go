@@ -144,9 +144,9 @@ func (r *revisions) next(s *stage) []*stagedCluster {
 	return firstOf(r.inState(s, isBroken), budget-t[isTrying])
 }
 
-// unconfirmedWithTarget returns how many clusters of a stage have the target and can be reached, but were
-// not observed by this process yet. After a restore of the hub, the first of them may show that the target
-// was taken back.
+// unconfirmedWithTarget returns how many clusters of a stage have the target and can be reached,
+// but were not observed by this process yet. After a restore of the hub, the first of them may show
+// that the target was taken back.
 func (r *revisions) unconfirmedWithTarget(s *stage) int {
 	n := 0
 	for _, c := range s.clusters {

@@ -12,7 +12,8 @@ import (
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// Without a status, the stable revision is that which most clusters run, of all clusters of the AppService.
+// Without a status, the stable revision is that which most clusters run, of all clusters of the
+// AppService.
 func TestPlan_after_the_status_was_lost_waits_for_reports(t *testing.T) {
 	found := func(cluster string, revision int64) func(*rollout.Input) {
 		return Observed(cluster, observation.Observation{UID: UID, Found: true, Revision: revision, Planned: 2})

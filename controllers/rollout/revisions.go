@@ -188,10 +188,11 @@ func (r *revisions) isRollingOut() bool {
 	return r.status.Phase == v1alpha1.RolloutProgressing && r.status.Revision != r.status.StableRevision
 }
 
-// recordRequests records the approved and the promoted stages. A request counts if its annotation was set
-// when the status showed the stage, and is still set when the stage begins. A request that was set before
-// is refused: it never counts, unless a user removes it and sets it again. After an edit of the stages, a
-// stage that has not begun is another one. A retry counts if it was set when the status showed the failure.
+// recordRequests records the approved and the promoted stages. A request counts if its annotation
+// was set when the status showed the stage, and is still set when the stage begins. A request that
+// was set before is refused: it never counts, unless a user removes it and sets it again. After an
+// edit of the stages, a stage that has not begun is another one. A retry counts if it was set when
+// the status showed the failure.
 func (r *revisions) recordRequests() {
 	state := &r.status
 	shown := r.in.App.Status.Rollout

@@ -137,11 +137,11 @@ func (r *revisions) goBack() (isLeft, isUpdating bool) {
 	return isLeft, isUpdating
 }
 
-// returnClusters assigns the stable revision to the clusters of a stage that do not have it and that
-// are to return: to those that are not available at once, and to the others as far as maxUnavailable of
-// the stage allows, unless the stable revision fails on those that returned. It never waits for a cluster
-// that was broken before. It returns how many clusters of the stage are about to become available with the
-// stable revision.
+// returnClusters assigns the stable revision to the clusters of a stage that do not have it and
+// that are to return: to those that are not available at once, and to the others as far as
+// maxUnavailable of the stage allows, unless the stable revision fails on those that returned. It
+// never waits for a cluster that was broken before. It returns how many clusters of the stage are
+// about to become available with the stable revision.
 func (r *revisions) returnClusters(s *stage, returns func(*stagedCluster) bool) int {
 	stable := r.stable()
 	for _, c := range s.clusters {
@@ -168,8 +168,9 @@ func (r *revisions) isKnownUnready(c *stagedCluster) bool {
 	return !c.isServing() && !r.isUnanswered(c)
 }
 
-// isGoingBack reports whether a cluster has the stable revision and is about to become available. One that
-// was Ready before counts until it has failed, so that no other is taken before that is known.
+// isGoingBack reports whether a cluster has the stable revision and is about to become available.
+// One that was Ready before counts until it has failed, so that no other is taken before that is
+// known.
 func (r *revisions) isGoingBack(c *stagedCluster) bool {
 	e := &c.entry
 	switch {

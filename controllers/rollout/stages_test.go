@@ -1202,8 +1202,8 @@ func TestPlan_transition_after_a_clock_was_set_back_is_not_changed_again(t *test
 	}
 }
 
-// Each request counts exactly if it was set when the status showed what it names, and is still set when the
-// stage begins. This is what the messages and docs/rollouts.md say.
+// Each request counts exactly if it was set when the status showed what it names, and is still set
+// when the stage begins. This is what the messages and docs/rollouts.md say.
 func TestRollout_counts_an_approval_of_what_the_status_shows(t *testing.T) {
 	const approve, promote, retry = v1alpha1.AnnotationApprove, v1alpha1.AnnotationPromote, v1alpha1.AnnotationRetry
 	const waits = "Progressing 2, stable 1: canary AwaitingApproval 0/2, world Pending 0/3"

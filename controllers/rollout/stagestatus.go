@@ -83,8 +83,8 @@ func (r *revisions) waitingStage() *stage {
 	return nil
 }
 
-// setWaiting sets in a decision what the rollout waits for: clusters of a stage; or, if all stages are over
-// and the target is available nowhere, pods.
+// setWaiting sets in a decision what the rollout waits for: clusters of a stage; or, if all stages
+// are over and the target is available nowhere, pods.
 func (r *revisions) setWaiting(decision *Decision) {
 	if s := r.waitingStage(); s != nil {
 		decision.WaitingStage = s.Name
@@ -110,8 +110,8 @@ func isUnfinished(s *stage) bool {
 	return s.status.Phase != v1alpha1.StageCompleted && s.status.Phase != v1alpha1.StageSkipped
 }
 
-// isStopped reports whether the target failed in a stage after the rollout was completed. No other cluster
-// gets it then, and a promotion has no effect.
+// isStopped reports whether the target failed in a stage after the rollout was completed. No other
+// cluster gets it then, and a promotion has no effect.
 func (r *revisions) isStopped(s *stage) bool {
 	return r.status.Phase == v1alpha1.RolloutCompleted && r.exceededOn(s) != nil
 }

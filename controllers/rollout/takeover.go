@@ -2,15 +2,16 @@ package rollout
 
 import "github.com/fleetwright/fleetwright/api/v1alpha1"
 
-// isTakenBack reports whether delivery has found that a restore of the hub has taken back the revision that
-// the entry has.
+// isTakenBack reports whether delivery has found that a restore of the hub has taken back the
+// revision that the entry has.
 func (e *entryPlan) isTakenBack() bool {
 	return e.seen != nil && e.seen.IsTakenBack && e.seen.StampedRevision != 0 && e.seen.Revision == e.entry.Revision
 }
 
-// takeOver lets entries take over the revisions that their clusters run, where a restore of the hub has
-// taken back what it had assigned: the target, or the stable revision. If a cluster had lost the target that
-// way, the hub has forgotten a failure or an abort. Then the rollout is halted, and a person decides.
+// takeOver lets entries take over the revisions that their clusters run, where a restore of the hub
+// has taken back what it had assigned: the target, or the stable revision. If a cluster had lost
+// the target that way, the hub has forgotten a failure or an abort. Then the rollout is halted, and
+// a person decides.
 func (r *revisions) takeOver() {
 	var lost []*stagedCluster
 	isRollingOut := r.isRollingOut()

@@ -142,8 +142,8 @@ func TestRestored_rollout_is_halted_where_the_target_was_taken_back(t *testing.T
 	})
 }
 
-// A restart in the midst of a rollout or a rollback takes over nothing and halts nothing: an entry that was
-// assigned is delivered.
+// A restart in the midst of a rollout or a rollback takes over nothing and halts nothing: an entry
+// that was assigned is delivered.
 func TestRestart_before_a_revision_is_delivered_delivers_it(t *testing.T) {
 	t.Run("in a rollout", func(t *testing.T) {
 		s := newScenario(t)

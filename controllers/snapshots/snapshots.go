@@ -6,11 +6,12 @@
 //	if snapshots.IsMissing(err) { … } // the cluster keeps what it runs
 //	defer content.Release()
 //
-// Snapshots are immutable, but whoever may write ConfigMaps or Secrets in a namespace may delete one, and
-// create another with its name. One without the content of its digest counts as missing. Each is read live and encoded once for all members, and kept while there is
-// memory for it. All members that need a content at the same time share it, and the contents that are in
-// use at the same time take a limited amount of memory: further ones wait. So a member that receives
-// slowly delays other members only if many do, with as many different large contents. The content of a
+// Snapshots are immutable, but whoever may write ConfigMaps or Secrets in a namespace may delete
+// one, and create another with its name. One without the content of its digest counts as missing.
+// Each is read live and encoded once for all members, and kept while there is memory for it. All
+// members that need a content at the same time share it, and the contents that are in use at the
+// same time take a limited amount of memory: further ones wait. So a member that receives slowly
+// delays other members only if many do, with as many different large contents. The content of a
 // Secret never gets into an error, a log or a text of this package.
 package snapshots
 
