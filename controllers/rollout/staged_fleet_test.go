@@ -120,7 +120,9 @@ func (w *stagedFleet) input() rollout.Input {
 	}
 	in = in.Recover()
 	in.Plan, in.PlanError = placement.Decide(in.App, members)
-	in.Revision, in.Origin = w.revise()
+	if !in.AwaitsReports() {
+		in.Revision, in.Origin = w.revise()
+	}
 	for _, entry := range w.app.Status.Clusters {
 		isSame := entry.Revision != in.Revision && entry.Revision != 0 && w.templates[entry.Revision] == w.templates[in.Revision]
 		if isSame && !slices.Contains(in.SameRevisions, entry.Revision) {
