@@ -138,9 +138,9 @@ func (in Input) runningEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.Cl
 		return unknownEntry(entry, previous, member)
 	}
 	switch {
-	case seen != nil && previous != nil && previous.Phase == v1alpha1.ClusterFailed && previous.Revision == 0 && isOfOtherRevision(*seen, entry):
-		// An older version of Fleetwright wrote the entry. It gets its revision now, and stays as it
-		// is until delivery answers that.
+	case seen != nil && previous != nil && previous.Phase == v1alpha1.ClusterFailed && seen.Revision == 0 && isOfOtherRevision(*seen, entry):
+		// An older version of Fleetwright wrote the entry, without a revision. It has one now, and stays
+		// as it is until delivery answers that.
 	case seen != nil:
 		applyObservation(&entry, *seen)
 	case previous == nil || previous.Phase == v1alpha1.ClusterPending || previous.Phase == v1alpha1.ClusterRemoving || previous.Phase == v1alpha1.ClusterDetached:

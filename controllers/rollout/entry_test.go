@@ -111,6 +111,12 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 				Observed("east", Observation(v1alpha1.ClusterFailed))),
 			want: onlyEast(v1alpha1.ClusterFailed, DesiredRevision(1), NeverObserved, Surging, WithReason(v1alpha1.ReasonInvalidOverride, "no label")),
 		},
+		"also if the first revision is in the entry before delivery has seen it": {
+			in: NewInput(AtRevision(1), Chosen("east"),
+				WithEntries(Entry("east", v1alpha1.ClusterFailed, DesiredRevision(1), NeverObserved, Surging, WithReason(v1alpha1.ReasonInvalidOverride, "no label"))),
+				Observed("east", Observation(v1alpha1.ClusterFailed))),
+			want: onlyEast(v1alpha1.ClusterFailed, DesiredRevision(1), NeverObserved, Surging, WithReason(v1alpha1.ReasonInvalidOverride, "no label")),
+		},
 		"an observation of an entry without a revision is none of a new one": {
 			in: NewInput(AtRevision(1), Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending, NeverObserved)),
 				Observed("east", Observation(v1alpha1.ClusterReady))),
