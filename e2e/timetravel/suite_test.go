@@ -88,6 +88,14 @@ func newFleet(t *testing.T, members ...string) *fleet {
 		t.Fatal(err)
 	}
 	created.Timeout = 90 * time.Second
+	t.Cleanup(func() { // the next test starts an operator of its own
+		if created.Operator == nil {
+			return
+		}
+		if err := created.Operator.Stop(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
 	return &fleet{Fleet: created, dir: t.TempDir()}
 }
 
