@@ -44,7 +44,7 @@ func (r *revisions) stateOf(c *stagedCluster) clusterState {
 		return r.stateWithoutTarget(c)
 	}
 	state := r.stateWithTarget(c)
-	if state == isFailed && c.isEmpty() && c.stage.hasPods {
+	if state == isFailed && c.isEmpty() && c.stage.hasPods() {
 		return isUndecided
 	}
 	return state
@@ -211,7 +211,7 @@ func (r *revisions) track() {
 		}
 		e.ReadySince = c.nextReadySince()
 		isReady := e.Phase == v1alpha1.ClusterReady && c.isConfirmed
-		isGrowing := e.ReadySince != nil && e.ObservedGeneration >= e.Generation
+		isGrowing := c.isConfirmed && e.ReadySince != nil && e.ObservedGeneration >= e.Generation
 		switch {
 		case isReady && e.UnavailableSince == nil,
 			(isReady || isGrowing) && r.in.elapsed(r.readySince(c, c.phaseSince(r.in.Now))) >= c.stage.minReady():
@@ -266,8 +266,11 @@ func (r *revisions) becomesUnavailable(c *stagedCluster) bool {
 // lost, if they fail, or if none was added.
 func (c *stagedCluster) nextReadySince() *metav1.Time {
 	e, previous := &c.entry, c.previous
-	if e.UnavailableSince == nil || e.AvailableReplicas > 0 || !c.isConfirmed || previous == nil || previous.Revision != e.Revision {
+	switch {
+	case e.UnavailableSince == nil, e.AvailableReplicas > 0, previous == nil, previous.Revision != e.Revision:
 		return nil
+	case !c.isConfirmed: // until this process has observed the cluster, the entry stays as it is
+		return previous.ReadySince
 	}
 	hasKept := e.ReadyReplicas > 0 && e.ReadyReplicas >= min(previous.ReadyReplicas, desiredReplicas(*e))
 	isReady, isAdding := e.Phase == v1alpha1.ClusterReady, e.Phase == v1alpha1.ClusterProgressing

@@ -50,8 +50,6 @@ type stage struct {
 	isNew bool
 	// clusters are in the order in which they get the target.
 	clusters []*stagedCluster
-	// hasPods is set if any cluster of the stage runs pods, or is to run some.
-	hasPods bool
 }
 
 // stagedCluster is a cluster in a stage.
@@ -136,7 +134,6 @@ func (r *revisions) take(s *stage, clusters []*stagedCluster, matches func(*v1al
 		c := matching[i]
 		c.stage = s
 		s.clusters = append(s.clusters, c)
-		s.hasPods = s.hasPods || !c.isEmpty()
 	}
 }
 
@@ -165,6 +162,12 @@ func (r *revisions) standing(s *stage, c *stagedCluster) int {
 		return 2
 	}
 	return 1
+}
+
+// hasPods reports whether any cluster of the stage runs pods, or is to run some. A scale-down may change
+// that within a decision.
+func (s *stage) hasPods() bool {
+	return slices.ContainsFunc(s.clusters, func(c *stagedCluster) bool { return !c.isEmpty() })
 }
 
 // isEmpty reports whether the cluster runs no pods and is to run none. Then it is no evidence for a
