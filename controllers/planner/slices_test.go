@@ -524,7 +524,7 @@ func TestSlice_that_is_deleted_while_the_planner_runs_loses_no_entry(t *testing.
 		s.must(hub.Delete(t.Context(), s.slice(member)))
 	}
 	s.delete()
-	s.waitForEntries(s.removingEntry("east"), s.removingEntry("north"), s.removingEntry("south"), s.unreachableEntry("west"))
+	s.waitForEntries(s.removingEntry("east"), s.removingEntry("north"), s.removingEntry("south"), s.removingEntry("west"))
 }
 
 // If a slice was deleted while no planner ran, its entries are lost, but for those that the status names
@@ -542,7 +542,7 @@ func TestDeletion_while_a_slice_is_missing_asks_every_cluster(t *testing.T) {
 	s.readApp()
 	asked := s.removingEntry("east")
 	asked.Revision, asked.Replicas, asked.ObservedGeneration, asked.ReadyReplicas = 0, 0, 0, 0
-	s.waitForEntries(asked, s.removingEntry("north"), s.removingEntry("south"), s.removingEntry("west"))
+	s.waitForEntries(asked, s.removingEntry("north"), s.removingEntry("south"), s.unreachableEntry("west"))
 }
 
 // The namespace controller deletes the objects of a namespace in any order. A removal that a user has
