@@ -87,7 +87,12 @@ func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 		if status.Clusters[i].UnavailableSince != nil {
 			status.Clusters[i].UnavailableSince = &metav1.Time{}
 		}
+		status.Clusters[i].ReadySince = nil
+		status.Clusters[i].Placement = 0
 	}
+	// An operator that was killed between the first slices and the first status has lost the status: a
+	// cluster that has not reported then is placed again, with the next number.
+	status.Placement.Count = 0
 	// What is known of the failed cluster at the deadline depends on the time: that the image cannot be
 	// pulled, that the Deployment has failed, or nothing.
 	status.Rollout.FailedReason = ""
@@ -152,7 +157,7 @@ func memberState(ctx context.Context, api client.Client, key types.NamespacedNam
 func normalize(object map[string]any, generations bool) map[string]any {
 	for _, path := range [][]string{
 		{"status"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "generation"},
-		{"metadata", "managedFields"}, {"metadata", "annotations", v1alpha1.AnnotationHash}, {"metadata", "annotations", v1alpha1.AnnotationCreated}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
+		{"metadata", "managedFields"}, {"metadata", "annotations", v1alpha1.AnnotationHash}, {"metadata", "annotations", v1alpha1.AnnotationCreated}, {"metadata", "annotations", v1alpha1.AnnotationPlacement}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
 	} {
 		unstructured.RemoveNestedField(object, path...)
 	}

@@ -19,9 +19,10 @@
 // reduced to two members, and it is deleted. The baseline is one lifecycle without a crash, with a
 // restart at rest that must not write. It gives the number of requests of each step and the state
 // after it, on the hub and on each member, without what differs between any two lifecycles (UIDs,
-// times, resource versions, the hash that includes a UID). In each further lifecycle, the operator
-// is killed once in each step: at the first request of each step in lifecycle 1, at the second in
-// lifecycle 2, and so on, in both modes. After each kill, the operator is started again; then
+// numbers of placements, times, resource versions, the hash that includes a UID). In each further
+// lifecycle, the operator is killed once in each step: at the first request of each step in
+// lifecycle 1, at the second in lifecycle 2, and so on, in both modes. After each kill, the
+// operator is started again; then
 //
 //   - the state of the baseline must be reached, and
 //   - no request may change anything during the quiet period, and the state must stay the same.
