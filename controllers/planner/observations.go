@@ -26,9 +26,10 @@ type Observations struct {
 	since map[types.NamespacedName]map[string]metav1.Time
 	// unreachable is when each cluster was last found unreachable, without an observation since then.
 	unreachable map[string]metav1.Time
-	// asking has the AppServices with an observation that a workload is missing, and perhaps others.
-	asking map[types.NamespacedName]bool
-	queue  workqueue.TypedRateLimitingInterface[reconcile.Request]
+	// waiting has the AppServices whose plan may depend on a cluster that is found unreachable, and
+	// perhaps others.
+	waiting map[types.NamespacedName]bool
+	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 	// delay is the time in which the observations of one AppService are gathered.
 	delay time.Duration
 }
@@ -43,7 +44,7 @@ func NewObservations() *Observations {
 		byApp:       map[types.NamespacedName]map[string]observation.Observation{},
 		since:       map[types.NamespacedName]map[string]metav1.Time{},
 		unreachable: map[string]metav1.Time{},
-		asking:      map[types.NamespacedName]bool{},
+		waiting:     map[types.NamespacedName]bool{},
 		delay:       gatherTime,
 	}
 }
@@ -66,25 +67,37 @@ func (o *Observations) Report(app types.NamespacedName, cluster string, seen obs
 		o.since[app][cluster] = metav1.Now()
 	}
 	clusters[cluster] = seen
-	if seen.Missing {
-		o.asking[app] = true
+	switch {
+	case seen.Missing:
+		o.waiting[app] = true
+	case o.waiting[app] && !isAsking(clusters): // until the plan that follows waits again
+		delete(o.waiting, app)
 	}
 	o.enqueue(app)
 }
 
 // ReportUnreachable records that a cluster cannot be reached now, as attempts to connect to it have
-// shown. Only the question whether a missing workload is created depends on that.
+// shown. Two questions depend on that: whether a missing workload is created, and which revision is
+// stable after the status was lost.
 func (o *Observations) ReportUnreachable(cluster string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.unreachable[cluster] = metav1.Now()
-	for app := range o.asking {
+	for app := range o.waiting {
 		if !isAsking(o.byApp[app]) {
-			delete(o.asking, app)
-			continue
+			delete(o.waiting, app) // as above
 		}
 		o.enqueue(app)
 	}
+}
+
+// awaitUnreachable returns what foundUnreachable returns. The AppService is enqueued when another cluster
+// is found unreachable.
+func (o *Observations) awaitUnreachable(app types.NamespacedName) map[string]metav1.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting[app] = true
+	return maps.Clone(o.unreachable)
 }
 
 // isAsking reports whether an observation asks whether a missing workload is created.
@@ -201,7 +214,7 @@ func (o *Observations) forgetApp(app types.NamespacedName) {
 	defer o.mu.Unlock()
 	delete(o.byApp, app)
 	delete(o.since, app)
-	delete(o.asking, app)
+	delete(o.waiting, app)
 }
 
 // listen is a source of the planner's controller: it enqueues what is reported from now on.

@@ -95,6 +95,9 @@ func TestObservations_enqueue_an_AppService_when_they_change(t *testing.T) {
 		{"an unreachable cluster while a workload is missing", func() { o.ReportUnreachable("west") }, []types.NamespacedName{web}, map[string]observation.Observation{"east": missing, "west": ready}},
 		{"the workload is created", func() { o.Report(web, "east", ready) }, []types.NamespacedName{web}, map[string]observation.Observation{"east": ready, "west": ready}},
 		{"an unreachable cluster after that", func() { o.ReportUnreachable("west") }, nil, map[string]observation.Observation{"east": ready, "west": ready}},
+		{"a plan that waits", func() { o.awaitUnreachable(web) }, nil, map[string]observation.Observation{"east": ready, "west": ready}},
+		{"an unreachable cluster while a plan waits", func() { o.ReportUnreachable("west") }, []types.NamespacedName{web}, map[string]observation.Observation{"east": ready, "west": ready}},
+		{"an unreachable cluster while no plan waits", func() { o.ReportUnreachable("west") }, nil, map[string]observation.Observation{"east": ready, "west": ready}},
 		{"forgetApp", func() { o.forgetApp(web) }, nil, nil},
 	}
 	for _, step := range steps {

@@ -228,7 +228,8 @@ func (r *Reconciler) seenSince(app *v1alpha1.AppService, seen map[string]observa
 	return r.observations.sinceOf(client.ObjectKeyFromObject(app))
 }
 
-// unreachable returns when members were found unreachable, which only a missing workload needs.
+// unreachable returns when members were found unreachable, if a workload is missing. A lost status needs
+// that too: see awaitsReports.
 func (r *Reconciler) unreachable(seen map[string]observation.Observation) map[string]metav1.Time {
 	if !isAsking(seen) {
 		return nil

@@ -48,7 +48,7 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 		}
 		snapshots = in.Configuration.Configuration
 	}
-	if in.AwaitsReports() { // members may have numbers that the history does not have
+	if r.awaitsReports(in) { // members may have numbers that the history does not have
 		return nil
 	}
 	in.PodSecurity = app.Status.Rollout.PodSecurity
@@ -91,6 +91,16 @@ func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *r
 	setRevision(in, history, next)
 	r.prune(ctx, app, in, history)
 	return r.checkStable(ctx, in)
+}
+
+// awaitsReports reports whether revisions are frozen, because the status was lost and clusters have not
+// reported. It reads which of them were found unreachable, and has the AppService enqueued when another is.
+func (r *Reconciler) awaitsReports(in *rollout.Input) bool {
+	if !in.AwaitsReports() {
+		return false
+	}
+	in.Unreachable = r.observations.awaitUnreachable(client.ObjectKeyFromObject(in.App))
+	return in.AwaitsReports()
 }
 
 // prune deletes the superfluous revisions. With configuration, it remembers the others.

@@ -52,6 +52,15 @@ func TestRollout_with_pods_that_come_and_go(t *testing.T) {
 			t.Errorf("the entry is %+v", entry)
 		}
 	})
+	t.Run("a cluster that loses its address before it is available is not available", func(t *testing.T) {
+		slow := stageWith(0, func(s *v1alpha1.RolloutStage) { s.MinReadySeconds = new(int32(300)) })
+		s := newScenario(t, slow).edited("ok-1").passes(time.Minute)
+		s.members[s.with(2)[0]].isWithoutAddress = true
+		s.passes(10 * time.Minute).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
+		if stage := s.app.Status.Rollout.Stages[0]; stage.Available != 0 {
+			t.Errorf("%d clusters are available", stage.Available)
+		}
+	})
 	t.Run("an entry of an older version gets the number of pods with its next change", func(t *testing.T) {
 		s := soaking(t)
 		for i := range s.app.Status.Clusters {

@@ -262,8 +262,8 @@ func (r *revisions) becomesUnavailable(c *stagedCluster) bool {
 }
 
 // nextReadySince returns since when a cluster that is not available yet has kept its ready pods
-// although it is not Ready all the time, because an autoscaler adds pods. It is nil if pods were
-// lost, if they fail, or if none was added.
+// although it is not Ready all the time, because an autoscaler adds pods. It is nil if the cluster was
+// never Ready, if pods were lost, or if anything but pods is waited for, such as an address.
 func (c *stagedCluster) nextReadySince() *metav1.Time {
 	e, previous := &c.entry, c.previous
 	switch {
@@ -273,7 +273,8 @@ func (c *stagedCluster) nextReadySince() *metav1.Time {
 		return previous.ReadySince
 	}
 	hasKept := e.ReadyReplicas > 0 && e.ReadyReplicas >= min(previous.ReadyReplicas, desiredReplicas(*e))
-	isReady, isAdding := e.Phase == v1alpha1.ClusterReady, e.Phase == v1alpha1.ClusterProgressing
+	isReady := e.Phase == v1alpha1.ClusterReady
+	isAdding := e.Phase == v1alpha1.ClusterProgressing && e.Reason == v1alpha1.ReasonRollingOut
 	switch {
 	case !hasKept || !isReady && !isAdding:
 		return nil

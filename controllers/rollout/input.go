@@ -72,7 +72,7 @@ type Input struct {
 	// cluster. Time before it does not count as minReadySeconds.
 	SeenSince map[string]metav1.Time
 	// Unreachable is when each member was last found unreachable, if it has not been observed since.
-	// Only the clusters on which a workload is missing depend on that.
+	// Only a missing workload and a lost status depend on that.
 	Unreachable map[string]metav1.Time
 	// Answers are the times at which the members last answered a request, by cluster. A revision fails
 	// only where the member has answered since. An answer of the member is no news of the AppService.

@@ -63,6 +63,8 @@ type stagedMember struct {
 	adds, loses int32
 	// lags is set while its Deployment is not up to date, although all pods are ready.
 	lags bool
+	// isWithoutAddress is set while its Service has no address, although all pods are ready.
+	isWithoutAddress bool
 	// isStuck is set if the pods were started with a revision that does not start any more.
 	isStuck bool
 	// isSilent is set while nothing comes from the member, and its MemberCluster is still Ready.
@@ -262,6 +264,9 @@ func (w *stagedFleet) observePods(m *stagedMember, entry *v1alpha1.ClusterStatus
 	default:
 		seen.Phase, seen.Reason = v1alpha1.ClusterReady, ""
 		seen.Replicas, seen.ReadyReplicas = pods, pods
+		if m.isWithoutAddress {
+			seen.Phase, seen.Reason = v1alpha1.ClusterProgressing, v1alpha1.ReasonLoadBalancerPending
+		}
 	}
 }
 
