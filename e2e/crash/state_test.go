@@ -7,6 +7,7 @@ import (
 	"maps"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-cmp/cmp"
@@ -40,7 +41,7 @@ func diff(want, got state) error {
 // from the members. It includes generations, and where the entries are, only if the compared
 // lifecycles have the same edits.
 func (f *fleet) snapshot(ctx context.Context, app *v1alpha1.AppService, generations bool) (state, error) {
-	objects := map[string]any{}
+	objects, placements := map[string]any{}, map[string]int64{}
 	switch current, err := f.ReadApp(ctx, app); {
 	case apierrors.IsNotFound(err):
 		objects[hubName] = "gone"
@@ -48,9 +49,12 @@ func (f *fleet) snapshot(ctx context.Context, app *v1alpha1.AppService, generati
 		return "", err
 	default:
 		objects[hubName] = hubState(current, generations)
+		for _, entry := range current.Status.Clusters {
+			placements[entry.Name] = entry.Placement
+		}
 	}
 	for _, name := range members {
-		state, err := memberState(ctx, f.Members[name].Client, client.ObjectKeyFromObject(app), generations)
+		state, err := memberState(ctx, f.Members[name].Client, client.ObjectKeyFromObject(app), placements[name], generations)
 		if err != nil {
 			return "", fmt.Errorf("%s: %w", name, err)
 		}
@@ -124,8 +128,8 @@ func hubState(app *v1alpha1.AppService, generations bool) map[string]any {
 	return map[string]any{"finalizers": app.Finalizers, "labels": app.Labels, "annotations": app.Annotations, "status": status}
 }
 
-// memberState returns the namespace and its Deployments and Services.
-func memberState(ctx context.Context, api client.Client, key types.NamespacedName, generations bool) (map[string]any, error) {
+// memberState returns the namespace and its Deployments and Services. The placement is that of the entry.
+func memberState(ctx context.Context, api client.Client, key types.NamespacedName, placement int64, generations bool) (map[string]any, error) {
 	state := map[string]any{}
 	namespace := &corev1.Namespace{}
 	if err := api.Get(ctx, client.ObjectKey{Name: key.Namespace}, namespace); client.IgnoreNotFound(err) != nil {
@@ -142,7 +146,7 @@ func memberState(ctx context.Context, api client.Client, key types.NamespacedNam
 			if list.Items[i].GetName() == "kube-root-ca.crt" {
 				continue // the member's own
 			}
-			state[kind.Kind+" "+list.Items[i].GetName()] = normalize(list.Items[i].Object, generations)
+			state[kind.Kind+" "+list.Items[i].GetName()] = normalize(list.Items[i].Object, placement, generations)
 		}
 	}
 	// The operator never deletes a namespace. So an empty one exists after some edits, and not
@@ -153,15 +157,19 @@ func memberState(ctx context.Context, api client.Client, key types.NamespacedNam
 	return state, nil
 }
 
-// normalize removes what differs between lifecycles, and what the operator does not write.
-func normalize(object map[string]any, generations bool) map[string]any {
+// normalize removes what differs between lifecycles, and what the operator does not write. Of the number of
+// the placement, it keeps whether it is that of the entry.
+func normalize(object map[string]any, placement int64, generations bool) map[string]any {
 	for _, path := range [][]string{
 		{"status"}, {"metadata", "uid"}, {"metadata", "resourceVersion"}, {"metadata", "creationTimestamp"}, {"metadata", "generation"},
-		{"metadata", "managedFields"}, {"metadata", "annotations", v1alpha1.AnnotationHash}, {"metadata", "annotations", v1alpha1.AnnotationCreated}, {"metadata", "annotations", v1alpha1.AnnotationPlacement}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
+		{"metadata", "managedFields"}, {"metadata", "annotations", v1alpha1.AnnotationHash}, {"metadata", "annotations", v1alpha1.AnnotationCreated}, {"spec", "clusterIP"}, {"spec", "clusterIPs"},
 	} {
 		unstructured.RemoveNestedField(object, path...)
 	}
 	metadata, _ := object["metadata"].(map[string]any)
+	if annotations, _ := metadata["annotations"].(map[string]any); annotations[v1alpha1.AnnotationPlacement] == strconv.FormatInt(placement, 10) {
+		annotations[v1alpha1.AnnotationPlacement] = "that of the entry"
+	}
 	if owners, _ := metadata["ownerReferences"].([]any); len(owners) == 1 {
 		owner, _ := owners[0].(map[string]any)
 		delete(owner, "uid")
