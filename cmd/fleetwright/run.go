@@ -30,11 +30,11 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters"
 	"github.com/fleetwright/fleetwright/clusters/clusterprofile"
+	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
+	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/planner"
-	"github.com/fleetwright/fleetwright/controllers/snapshots"
-	"github.com/fleetwright/fleetwright/controllers/sources"
-	"github.com/fleetwright/fleetwright/controllers/templates"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 	"github.com/fleetwright/fleetwright/internal/rewind"
 )
 
@@ -92,7 +92,7 @@ func run(ctx context.Context, o *options) error {
 // observations to the planner.
 func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provider *clusters.Provider, observations *planner.Observations, hubID string) error {
 	hub := manager.GetLocalManager()
-	older := templates.NewReader(hub.GetAPIReader(), o.restores.Epoch)
+	older := reader.New(hub.GetAPIReader(), o.restores.Epoch)
 	configuration, err := o.newSources(hub)
 	if err != nil {
 		return err
@@ -100,7 +100,7 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 	contents := snapshots.NewReader(hub.GetAPIReader(), snapshots.MaxInUse, configuration)
 	deliverer := delivery.New(hub, hubID, older, contents, observations, o.copiedLabels)
 	planned, err := planner.SetupWithManager(hub, observations, planner.Options{
-		SliceThreshold: o.sliceThreshold, Templates: older, Sources: configuration, LastAnswer: provider.LastAnswer, PodSecurityLevel: o.podSecurity,
+		SliceThreshold: o.sliceThreshold, Revisions: older, Sources: configuration, LastAnswer: provider.LastAnswer, PodSecurityLevel: o.podSecurity,
 	})
 	err = errors.Join(
 		err,

@@ -41,7 +41,7 @@ func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Res
 
 // knownBehind returns what the entry has about a hub that is behind, if the objects in the member's
 // cache confirm it; otherwise nil.
-func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
+func (r objectReader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
 	if t.entry.HubBehind == nil {
 		return nil, nil
 	}
@@ -68,7 +68,7 @@ func (r reader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, e
 // confirmBehind returns what the member has that the hub cannot account for, or nil. It reads both
 // live: the report stops the AppService on all clusters until a person accepts it, so a cache that
 // lags must not cause it.
-func (r reader) confirmBehind(ctx context.Context, t task, hubLive client.Reader, cluster string) (*v1alpha1.HubBehind, error) {
+func (r objectReader) confirmBehind(ctx context.Context, t task, hubLive client.Reader, cluster string) (*v1alpha1.HubBehind, error) {
 	app := &v1alpha1.AppService{}
 	if err := hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); apierrors.IsNotFound(err) {
 		return nil, nil

@@ -12,7 +12,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
-	"github.com/fleetwright/fleetwright/controllers/snapshots"
+	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
 )
 
 // Members receive slowly, and each is to get another content. Those that are on their way at a time stay

@@ -24,10 +24,10 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
-	"github.com/fleetwright/fleetwright/controllers/snapshots"
 )
 
 // A new cluster gets the Deployment first, because it owns the copies. Then nothing is sent or read

@@ -27,10 +27,10 @@ import (
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
-	"github.com/fleetwright/fleetwright/controllers/snapshots"
-	"github.com/fleetwright/fleetwright/controllers/templates"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 )
 
 const (
@@ -42,8 +42,8 @@ const (
 	timeout = time.Minute
 )
 
-// queue has the AppServices that one member is to reconcile.
-type queue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
+// workQueue has the AppServices that one member is to reconcile.
+type workQueue = workqueue.TypedRateLimitingInterface[mcreconcile.Request]
 
 // Deliverer runs a controller for each engaged member. It is a [multicluster.Aware] and a collector
 // of metrics. It is safe for concurrent use.
@@ -54,8 +54,8 @@ type Deliverer struct {
 	reporter Reporter
 	differ   object.Differ
 	verifier *verifier
-	// templates are shared by all members.
-	templates  *templates.Reader
+	// revisions are shared by all members.
+	revisions  *reader.Reader
 	snapshots  *snapshots.Reader
 	namespaces *hubNamespaces
 	looks      *looks
@@ -69,7 +69,7 @@ type Deliverer struct {
 // the hub, and reports its observations. The templates of older revisions and the contents of
 // snapshots come from their readers. A namespace that is created on a member gets the labels of pod
 // security and the selected ones.
-func New(hub cluster.Cluster, hubID string, older *templates.Reader, contents *snapshots.Reader, reporter Reporter, selected NamespaceLabels) *Deliverer {
+func New(hub cluster.Cluster, hubID string, older *reader.Reader, contents *snapshots.Reader, reporter Reporter, selected NamespaceLabels) *Deliverer {
 	return &Deliverer{
 		hub:         hub,
 		events:      hub.GetEventRecorder(eventSource),
@@ -77,7 +77,7 @@ func New(hub cluster.Cluster, hubID string, older *templates.Reader, contents *s
 		reporter:    reporter,
 		differ:      object.NewDiffer(),
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
-		templates:   older,
+		revisions:   older,
 		looks:       newLooks(),
 		snapshots:   contents,
 		namespaces:  &hubNamespaces{live: hub.GetAPIReader(), selected: selected},
@@ -127,7 +127,7 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 	if err != nil {
 		return fmt.Errorf("make the controller: %w", err)
 	}
-	sources := []source.TypedSource[mcreconcile.Request]{source.TypedFunc[mcreconcile.Request](func(_ context.Context, q queue) error {
+	sources := []source.TypedSource[mcreconcile.Request]{source.TypedFunc[mcreconcile.Request](func(_ context.Context, q workQueue) error {
 		r.engagement.begin(q)
 		return nil
 	})}
@@ -184,14 +184,14 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		hubID: d.hubID, cluster: name.String(), hub: d.events,
 		member: func() events.EventRecorder { return member.GetEventRecorder(eventSource) },
 	}
-	reader := reader{hubID: d.hubID, cached: member.GetClient(), live: member.GetAPIReader(), watches: newWatches(member.GetCache(), enqueue)}
+	reader := objectReader{hubID: d.hubID, cached: member.GetClient(), live: member.GetAPIReader(), watches: newWatches(member.GetCache(), enqueue)}
 	return &reconciler{
 		hub:        d.hub.GetClient(),
 		hubLive:    d.hub.GetAPIReader(),
 		hubID:      d.hubID,
 		cluster:    name.String(),
 		reader:     reader,
-		templates:  d.templates,
+		revisions:  d.revisions,
 		snapshots:  d.snapshots,
 		copies:     writer,
 		objects:    objects,

@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/appslice"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
-	"github.com/fleetwright/fleetwright/controllers/workorder"
+	"github.com/fleetwright/fleetwright/controllers/queue"
 )
 
 // Start dispatches the hub's changes to the members that they concern, until the context ends.
@@ -295,20 +295,20 @@ func (d *Deliverer) dispatchDeleted(app *v1alpha1.AppService) {
 
 // enqueue enqueues an AppService that has changed on the hub.
 func (d *Deliverer) enqueue(cluster string, app types.NamespacedName) {
-	d.enqueueAs(workorder.Edited, cluster, app)
+	d.enqueueAs(queue.Edited, cluster, app)
 }
 
 // enqueueEntry enqueues an AppService on the cluster of an entry. It is new there if no generation
 // was applied yet.
 func (d *Deliverer) enqueueEntry(entry v1alpha1.ClusterStatus, app types.NamespacedName) {
-	class := workorder.Edited
+	class := queue.Edited
 	if entry.ObservedGeneration == 0 {
-		class = workorder.New
+		class = queue.New
 	}
 	d.enqueueAs(class, entry.Name, app)
 }
 
-func (d *Deliverer) enqueueAs(class workorder.Class, cluster string, app types.NamespacedName) {
+func (d *Deliverer) enqueueAs(class queue.Class, cluster string, app types.NamespacedName) {
 	name := multicluster.ClusterName(cluster)
 	if e := d.newest(name); e != nil {
 		e.addChanged(requestFor(name, app), class)

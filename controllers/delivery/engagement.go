@@ -15,7 +15,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
-	"github.com/fleetwright/fleetwright/controllers/workorder"
+	"github.com/fleetwright/fleetwright/controllers/queue"
 )
 
 // engagement is the time during which one connection to a member is delivered to. Observations are
@@ -23,25 +23,25 @@ import (
 type engagement struct {
 	reporter Reporter
 
-	order *workorder.Order[mcreconcile.Request] // of the queue
+	order *queue.Order[mcreconcile.Request] // of the queue
 
 	mu    sync.Mutex
-	queue queue // nil before the controller has started its sources
+	queue workQueue // nil before the controller has started its sources
 	ended bool
 }
 
 func newEngagement(reporter Reporter) *engagement {
-	return &engagement{reporter: reporter, order: workorder.NewOrder[mcreconcile.Request]()}
+	return &engagement{reporter: reporter, order: queue.NewOrder[mcreconcile.Request]()}
 }
 
 // newQueue returns the queue of the member's controller, which takes one goroutine. The default takes
 // five for each member. It has no name, so it has no metrics: they would take another goroutine and
 // a timer, and queues with one name overwrite each other's.
-func (e *engagement) newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request]) queue {
+func (e *engagement) newQueue(_ string, limiter workqueue.TypedRateLimiter[mcreconcile.Request]) workQueue {
 	return e.order.WorkQueue("", limiter)
 }
 
-func (e *engagement) begin(q queue) {
+func (e *engagement) begin(q workQueue) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.queue = q
@@ -58,7 +58,7 @@ func (e *engagement) add(request mcreconcile.Request) {
 
 // addChanged enqueues an AppService that is new or has changed on the hub, before those that have
 // not.
-func (e *engagement) addChanged(request mcreconcile.Request, class workorder.Class) {
+func (e *engagement) addChanged(request mcreconcile.Request, class queue.Class) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.queue != nil {

@@ -154,7 +154,7 @@ func TestEngagement_that_ends_leaves_nothing(t *testing.T) {
 	s.expectReport(s.ready())
 }
 
-func (d *Deliverer) queueOf(s *setup) queue {
+func (d *Deliverer) queueOf(s *setup) workQueue {
 	if e := d.newest(s.clusterName()); e != nil {
 		return e.queue
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/observation"
-	"github.com/fleetwright/fleetwright/controllers/templates"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 )
 
 // conflictRetry is when to retry after a conflict, beside the events of the watch.
@@ -41,7 +41,7 @@ func (r *reconciler) handleError(ctx context.Context, t task, err error) (reconc
 		return r.reportBlocked(ctx, t, blocker)
 	case refusedCopy(err) != nil:
 		return r.reportBlocked(ctx, t, refusedCopy(err))
-	case templates.IsMissing(err):
+	case reader.IsMissing(err):
 		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonRevisionMissing, Message: "the cluster keeps what it runs: " + err.Error()})
 	case isFenced(err), apierrors.IsConflict(err):
 		return reconcile.Result{}, err // another manager changed the object, or another replica leads

@@ -13,7 +13,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/revision"
-	"github.com/fleetwright/fleetwright/controllers/templates"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 )
 
 // storeRevision stores the present template as the revision of the spec, as the planner does.
@@ -174,13 +174,13 @@ func TestRevision_is_read_once(t *testing.T) {
 	t.Parallel()
 	s := newSetup(t, func(app *v1alpha1.AppService) { app.Name = "read-once" })
 	s.storeRevision()
-	reader := templates.NewReader(hubCached.GetAPIReader(), templates.NeverRestored)
+	revisions := reader.New(hubCached.GetAPIReader(), reader.NeverRestored)
 	for number, isMissing := range map[int64]bool{1: false, 2: true} {
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				stored, err := reader.Revision(t.Context(), s.app, number)
-				if templates.IsMissing(err) != isMissing || !isMissing && (err != nil || stored.Template.Image != "web:1") {
+				stored, err := revisions.Revision(t.Context(), s.app, number)
+				if reader.IsMissing(err) != isMissing || !isMissing && (err != nil || stored.Template.Image != "web:1") {
 					t.Errorf("revision %d: %+v, %v", number, stored, err)
 				}
 			})
@@ -191,7 +191,7 @@ func TestRevision_is_read_once(t *testing.T) {
 		}
 	}
 	s.must(onHub.DeleteAllOf(t.Context(), &appsv1.ControllerRevision{}, client.InNamespace(s.app.Namespace)))
-	if _, err := reader.Revision(t.Context(), s.app, 1); err != nil {
+	if _, err := revisions.Revision(t.Context(), s.app, 1); err != nil {
 		t.Errorf("a revision that is known is read again: %v", err)
 	}
 }

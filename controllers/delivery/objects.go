@@ -93,8 +93,8 @@ func (o objects) listsAny() bool { return slices.ContainsFunc(optionalKinds, o.l
 // Deployment is missing or another one has taken its place.
 func (o objects) mayHave(k optionalKind) bool { return !o.isManaged() || o.lists(k) }
 
-// reader reads the objects of a member.
-type reader struct {
+// objectReader reads the objects of a member.
+type objectReader struct {
 	hubID        string
 	cached, live client.Reader
 	watches      *watches
@@ -102,18 +102,18 @@ type reader struct {
 
 // fromCache returns the objects of an AppService in the member's cache, without optional ones. The
 // entry of this member may be nil.
-func (r reader) fromCache(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
+func (r objectReader) fromCache(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
 	return r.read(ctx, r.cached, app, entry)
 }
 
 // fromMember returns the objects that the member itself has, with optional ones.
-func (r reader) fromMember(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
+func (r objectReader) fromMember(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
 	return r.fromMemberWithout(ctx, app, entry, false)
 }
 
 // fromMemberWithout returns the objects that the member itself has. If it is known that there are
 // no optional ones, it does not look for them unless there is a Deployment.
-func (r reader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, hasNoOptional bool) (objects, error) {
+func (r objectReader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, hasNoOptional bool) (objects, error) {
 	return r.fromMemberIf(ctx, app, entry, func(found objects, k optionalKind) bool {
 		return found.mayHave(k) && (!hasNoOptional || found.deployment != nil)
 	})
@@ -121,12 +121,12 @@ func (r reader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppService,
 
 // allFromMember returns the objects that the member itself has. It also looks for optional objects that
 // the Deployment does not list, because the Deployment may belong to somebody else now.
-func (r reader) allFromMember(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
+func (r objectReader) allFromMember(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
 	return r.fromMemberIf(ctx, app, entry, func(objects, optionalKind) bool { return true })
 }
 
 // fromMemberIf returns the objects that the member itself has, with the optional ones of some kinds.
-func (r reader) fromMemberIf(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, looksFor func(objects, optionalKind) bool) (objects, error) {
+func (r objectReader) fromMemberIf(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, looksFor func(objects, optionalKind) bool) (objects, error) {
 	found, err := r.read(ctx, r.live, app, entry)
 	if err != nil {
 		return found, err
@@ -146,7 +146,7 @@ func (r reader) fromMemberIf(ctx context.Context, app *v1alpha1.AppService, entr
 	return found, nil
 }
 
-func (r reader) read(ctx context.Context, from client.Reader, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
+func (r objectReader) read(ctx context.Context, from client.Reader, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
 	found := objects{facts: map[string]*object.Existing{}}
 	deployment, service := &appsv1.Deployment{}, &corev1.Service{}
 	switch err := from.Get(ctx, client.ObjectKeyFromObject(app), deployment); {
@@ -167,7 +167,7 @@ func (r reader) read(ctx context.Context, from client.Reader, app *v1alpha1.AppS
 
 // optional returns the optional object of a kind, or nil. If it must not be read, it was not
 // created either, unless the Deployment lists its kind.
-func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, k optionalKind, isListed bool) (*object.Existing, error) {
+func (r objectReader) optional(ctx context.Context, from client.Reader, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, k optionalKind, isListed bool) (*object.Existing, error) {
 	found := k.empty()
 	err := from.Get(ctx, client.ObjectKeyFromObject(app), found)
 	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) && !isListed {
@@ -182,7 +182,7 @@ func (r reader) optional(ctx context.Context, from client.Reader, app *v1alpha1.
 
 // watched returns the optional object of a kind from the member's cache, or nil. Its watch begins
 // with the first call; the member itself is read until the cache is synced.
-func (r reader) watched(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, k optionalKind) (*object.Existing, error) {
+func (r objectReader) watched(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, k optionalKind) (*object.Existing, error) {
 	from, err := r.watches.reader(ctx, k, r.cached, r.live)
 	if err != nil {
 		return nil, err
@@ -190,7 +190,7 @@ func (r reader) watched(ctx context.Context, app *v1alpha1.AppService, entry *v1
 	return r.optional(ctx, from, app, entry, k, true)
 }
 
-func (r reader) inspect(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, found client.Object) *object.Existing {
+func (r objectReader) inspect(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, found client.Object) *object.Existing {
 	object.SetKind(found)
 	existing := object.Inspect(r.hubID, app, entry, found)
 	return &existing

@@ -39,7 +39,7 @@ func isOptional(kind string) bool {
 
 // addOptional adds the desired optional objects to the objects of a task. They are read before
 // anything is applied: if the credentials do not suffice for them, no Deployment lists their kinds.
-func (r reader) addOptional(ctx context.Context, t task, desired workload.Workload) error {
+func (r objectReader) addOptional(ctx context.Context, t task, desired workload.Workload) error {
 	for _, k := range optionalKinds {
 		if k.desired(desired) == nil || t.objects.facts[k.kind] != nil {
 			continue

@@ -15,12 +15,12 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
-	"github.com/fleetwright/fleetwright/controllers/snapshots"
-	"github.com/fleetwright/fleetwright/controllers/templates"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
@@ -48,8 +48,8 @@ type reconciler struct {
 	hubID   string
 	cluster string
 
-	reader     reader
-	templates  *templates.Reader
+	reader     objectReader
+	revisions  *reader.Reader
 	objects    *object.Member
 	remover    remover
 	snapshots  *snapshots.Reader
@@ -146,7 +146,7 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	}
 	var snapshots []configuration.Named
 	if intent == maintain {
-		desired, err := r.templates.DesiredFor(ctx, t.app, t.entry)
+		desired, err := r.revisions.DesiredFor(ctx, t.app, t.entry)
 		if err != nil {
 			return r.handleError(ctx, t, err)
 		}

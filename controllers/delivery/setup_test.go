@@ -24,11 +24,11 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
-	"github.com/fleetwright/fleetwright/controllers/snapshots"
-	"github.com/fleetwright/fleetwright/controllers/templates"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 )
 
 const (
@@ -147,7 +147,7 @@ func (s *setup) onOtherMember(name string) *setup {
 
 // delivererOf returns a Deliverer of a hub, which has read no template.
 func delivererOf(hub cluster.Cluster, hubID string, reporter Reporter) *Deliverer {
-	older := templates.NewReader(hub.GetAPIReader(), templates.NeverRestored)
+	older := reader.New(hub.GetAPIReader(), reader.NeverRestored)
 	return New(hub, hubID, older, snapshots.NewReader(hub.GetAPIReader(), snapshots.MaxInUse, newTestKey()), reporter, NamespaceLabels{"cost-center", "team.example.com/"})
 }
 

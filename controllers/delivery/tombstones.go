@@ -26,7 +26,7 @@ type tombstones struct {
 	hubLive   client.Reader
 	hubWriter client.StatusClient
 	cluster   string
-	reader    reader
+	reader    objectReader
 	objects   *object.Member
 	announcer announcer
 }

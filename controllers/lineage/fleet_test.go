@@ -25,13 +25,13 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
+	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/planner"
-	"github.com/fleetwright/fleetwright/controllers/snapshots"
-	"github.com/fleetwright/fleetwright/controllers/sources"
-	"github.com/fleetwright/fleetwright/controllers/templates"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 )
 
 // patience is the timeout of each wait. Only a failing test reaches it.
@@ -113,7 +113,7 @@ func (f *fleet) start() {
 	f.must(err)
 	none, err := sources.New(hub.environment.Config, sources.Options{}) // nothing is propagated
 	f.must(err)
-	older := templates.NewReader(manager.GetAPIReader(), templates.NeverRestored)
+	older := reader.New(manager.GetAPIReader(), reader.NeverRestored)
 	contents := snapshots.NewReader(manager.GetAPIReader(), snapshots.MaxInUse, none)
 	o := &operator{deliverer: delivery.New(manager, "hub-1", older, contents, observations, nil), observations: observations, engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
 	f.must(manager.Add(o.deliverer))

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/appslice"
+	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 )
 
 // countDelay is the time between a change and the count. Changes of many AppServices then cost one
@@ -113,11 +113,11 @@ func (c *counter) write(ctx context.Context, member *v1alpha1.MemberCluster, cou
 
 // enqueueCount returns an event handler that requests one count after countDelay.
 func enqueueCount() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { q.AddAfter(countRequest, countDelay) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q queue) { q.AddAfter(countRequest, countDelay) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q queue) { q.AddAfter(countRequest, countDelay) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workQueue) { q.AddAfter(countRequest, countDelay) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workQueue) { q.AddAfter(countRequest, countDelay) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workQueue) { q.AddAfter(countRequest, countDelay) },
 	}
 }
 

@@ -17,7 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/sources"
+	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 )
 
 // Transitions are tested in package rollout.

@@ -10,9 +10,9 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
-	"github.com/fleetwright/fleetwright/controllers/sources"
 )
 
 // hasConfiguration reports whether an AppService has configuration, or had it when its status was

@@ -49,7 +49,7 @@
 //
 //	observations := planner.NewObservations()
 //	// Delivery reports to observations.
-//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{Templates: older, Sources: found})
+//	metrics, err := planner.SetupWithManager(hub, observations, planner.Options{Revisions: older, Sources: found})
 //	err = errors.Join(err, planner.SetupCounterWithManager(hub))     // status.appServices
 //
 // The scheme of the manager hub has v1alpha1, and its cache has the AppServices and the

@@ -18,9 +18,9 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/status"
-	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -145,8 +145,8 @@ func (r *Reconciler) checksOf(ctx context.Context, in *rollout.Input, number int
 	if number == in.Revision && !in.IsSpecPending {
 		return newPodChecks(in.App), in.PodSecurity, nil
 	}
-	stored, err := r.templates.Revision(ctx, in.App, number)
-	if templates.IsMissing(err) {
+	stored, err := r.revisions.Revision(ctx, in.App, number)
+	if reader.IsMissing(err) {
 		return nil, nil, nil
 	} else if err != nil {
 		return nil, nil, r.planUnread(in, number, err)

@@ -13,23 +13,23 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/workorder"
+	"github.com/fleetwright/fleetwright/controllers/queue"
 )
 
 // enqueueEdits returns an event handler that enqueues AppServices before everything else, new ones
 // before edited ones.
-func enqueueEdits(order *workorder.Order[reconcile.Request]) handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(app client.Object, to queue) {
-		class := workorder.Edited
+func enqueueEdits(order *queue.Order[reconcile.Request]) handler.EventHandler {
+	type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(app client.Object, to workQueue) {
+		class := queue.Edited
 		if app.(*v1alpha1.AppService).Status.ObservedGeneration <= 0 {
-			class = workorder.New
+			class = queue.New
 		}
 		order.Add(to, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(app)}, class)
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, to queue) { enqueue(e.Object, to) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, to queue) { enqueue(e.ObjectNew, to) },
+		CreateFunc: func(_ context.Context, e event.CreateEvent, to workQueue) { enqueue(e.Object, to) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, to workQueue) { enqueue(e.ObjectNew, to) },
 	}
 }
 

@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
-	"github.com/fleetwright/fleetwright/controllers/sources"
 	"github.com/fleetwright/fleetwright/controllers/status"
-	"github.com/fleetwright/fleetwright/controllers/templates"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
 )
 
@@ -34,7 +34,7 @@ type Reconciler struct {
 	live         client.Reader // reads from the API server, not from the cache
 	sharedReads  *sharedReads  // from the API server, not from the cache
 	fleet        *fleet
-	templates    *templates.Reader
+	revisions    *reader.Reader
 	events       events.EventRecorder
 	observations *Observations
 	store        *store
@@ -54,7 +54,7 @@ type Reconciler struct {
 func newReconciler(hub client.Client, live client.Reader, events events.EventRecorder, observations *Observations, options Options) *Reconciler {
 	return &Reconciler{
 		observedSince: sync.OnceValue(func() metav1.Time { return metav1.Now().Rfc3339Copy() }),
-		hub:           hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, templates: cmp.Or(options.Templates, templates.NewReader(live, templates.NeverRestored)), events: events, observations: observations,
+		hub:           hub, live: live, sharedReads: newSharedReads(live), fleet: &fleet{hub: hub}, revisions: cmp.Or(options.Revisions, reader.New(live, reader.NeverRestored)), events: events, observations: observations,
 		store: newStore(hub, live), histories: newHistories(), throttle: newThrottle(), options: options, telemetry: newTelemetry(hub),
 		outliers: knownOutliers{apps: map[types.NamespacedName][]outlier{}},
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/status"
-	"github.com/fleetwright/fleetwright/controllers/templates"
 )
 
 // maxTakenNames is the number of names in a row that another owner may have taken.
@@ -166,8 +166,8 @@ func (r *Reconciler) checkStable(ctx context.Context, in *rollout.Input) error {
 	if in.IsDeleting() || in.IsStableMissing || stable == 0 || stable == in.Revision || in.App.Spec.Rollout == nil && in.App.Status.Rollout.Phase == "" {
 		return nil
 	}
-	_, err := r.templates.Revision(ctx, in.App, stable)
-	if in.IsStableMissing = templates.IsMissing(err); in.IsStableMissing || err == nil {
+	_, err := r.revisions.Revision(ctx, in.App, stable)
+	if in.IsStableMissing = reader.IsMissing(err); in.IsStableMissing || err == nil {
 		return nil
 	}
 	return r.planUnread(in, stable, err)

@@ -19,12 +19,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
-	"github.com/fleetwright/fleetwright/controllers/sources"
-	"github.com/fleetwright/fleetwright/controllers/templates"
-	"github.com/fleetwright/fleetwright/controllers/workorder"
+	"github.com/fleetwright/fleetwright/controllers/queue"
+	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 )
 
 // workers is the number of AppServices that are planned concurrently. A worker mostly waits for the
@@ -39,7 +39,7 @@ type Options struct {
 	SliceThreshold int
 	// Templates reads older revisions. By default, the planner has a reader of its own, and does not
 	// share what it has read with delivery.
-	Templates *templates.Reader
+	Revisions *reader.Reader
 	// Sources are the sources of spec.configuration. Without them, nothing may leave the hub.
 	Sources *sources.Sources
 	// LastAnswer returns when a member has last answered a request. By default, a member that is Ready
@@ -54,7 +54,7 @@ type Options struct {
 // only the leader may register. Delivery reports to the same observations.
 func SetupWithManager(hub manager.Manager, observations *Observations, options Options) (prometheus.Collector, error) {
 	r := newReconciler(hub.GetClient(), hub.GetAPIReader(), hub.GetEventRecorder("fleetwright"), observations, options)
-	order := workorder.NewOrder[reconcile.Request]()
+	order := queue.NewOrder[reconcile.Request]()
 	return r.telemetry, ctrl.NewControllerManagedBy(hub).Named("appservice").
 		For(&v1alpha1.AppService{}, builder.WithPredicates(predicate.Not(isEdit()))).
 		Watches(&v1alpha1.AppService{}, enqueueEdits(order), builder.WithPredicates(isEdit())).
@@ -70,8 +70,8 @@ func SetupWithManager(hub manager.Manager, observations *Observations, options O
 // enqueueAffected returns an event handler of MemberClusters. It drops the snapshot of the fleet,
 // and then enqueues the AppServices that the change affects.
 func (r *Reconciler) enqueueAffected() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(ctx context.Context, before, after client.Object, q queue) {
+	type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	enqueue := func(ctx context.Context, before, after client.Object, q workQueue) {
 		r.fleet.invalidate()
 		change := placement.NewMemberChange(asMember(before), asMember(after))
 		if change.IsEmpty() {
@@ -82,15 +82,15 @@ func (r *Reconciler) enqueueAffected() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) {
+		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workQueue) {
 			if e.IsInInitialList { // the start enqueues every AppService
 				r.fleet.invalidate()
 				return
 			}
 			enqueue(ctx, nil, e.Object, q)
 		},
-		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) { enqueue(ctx, e.ObjectOld, e.ObjectNew, q) },
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) {
+		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q workQueue) { enqueue(ctx, e.ObjectOld, e.ObjectNew, q) },
+		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q workQueue) {
 			r.observations.forgetUnreachable(e.Object.GetName())
 			enqueue(ctx, e.Object, nil, q)
 		},
@@ -100,11 +100,11 @@ func (r *Reconciler) enqueueAffected() handler.EventHandler {
 // enqueueForeignChanges returns an event handler of AppServiceSlices. It enqueues the AppServices
 // of slices that another client changed or deleted.
 func (r *Reconciler) enqueueForeignChanges() handler.EventHandler {
-	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
+	type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	appOf := func(slice *v1alpha1.AppServiceSlice) reconcile.Request {
 		return reconcile.Request{NamespacedName: client.ObjectKey{Namespace: slice.Namespace, Name: slice.AppService.Name}}
 	}
-	enqueue := func(object client.Object, q queue) {
+	enqueue := func(object client.Object, q workQueue) {
 		slice := object.(*v1alpha1.AppServiceSlice)
 		r.store.noteSlice(slice)
 		if !r.store.versions.isOwnWrite(slice) {
@@ -112,9 +112,9 @@ func (r *Reconciler) enqueueForeignChanges() handler.EventHandler {
 		}
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, e event.CreateEvent, q queue) { enqueue(e.Object, q) },
-		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) { enqueue(e.ObjectNew, q) },
-		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q queue) {
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q workQueue) { enqueue(e.Object, q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q workQueue) { enqueue(e.ObjectNew, q) },
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q workQueue) {
 			slice := e.Object.(*v1alpha1.AppServiceSlice)
 			r.store.noteDeleted(slice, !e.DeleteStateUnknown)
 			q.Add(appOf(slice))

@@ -23,9 +23,9 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
-	"github.com/fleetwright/fleetwright/controllers/sources"
 )
 
 // newConfigured returns a scene whose planner reads the sources in its namespace, with the ConfigMap

@@ -1,4 +1,4 @@
-package templates
+package reader
 
 import (
 	"context"
@@ -71,7 +71,7 @@ func imageOf(t *testing.T, r *Reader, app *v1alpha1.AppService, number int64) st
 
 func TestReader(t *testing.T) {
 	counted := &counter{Reader: hub}
-	reader := NewReader(counted, NeverRestored)
+	reader := New(counted, NeverRestored)
 	app := newApp(t, "web")
 	check := func(number int64, image string, reads int) {
 		t.Helper()
@@ -150,7 +150,7 @@ func TestReader_forgets_what_a_restore_of_the_hub_has_lost(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var epoch int64
-			reader := NewReader(hub, func() int64 { return epoch })
+			reader := New(hub, func() int64 { return epoch })
 			app := newApp(t, fmt.Sprintf("restored-%d", len(name)))
 			if got := imageOf(t, reader, app, 2); got != "nginx:2" {
 				t.Errorf("revision 2 has %s", got)
@@ -171,7 +171,7 @@ func TestReader_does_not_keep_a_read_across_a_restore(t *testing.T) {
 	var epoch int64
 	app := newApp(t, "across")
 	slow := &counter{Reader: hub}
-	reader := NewReader(readerFunc(func(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	reader := New(readerFunc(func(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
 		err := slow.Get(ctx, key, object, options...)
 		epoch = 1 // noticed before the answer is handled
 		return err

@@ -1,9 +1,9 @@
-// Package templates reads the templates of revisions from the hub. Delivery needs one for each
+// Package reader reads the templates of revisions from the hub. Delivery needs one for each
 // cluster that keeps an older template than the one in the spec.
 //
-//	reader := templates.NewReader(hub.GetAPIReader(), restores.Epoch)
+//	reader := reader.New(hub.GetAPIReader(), restores.Epoch)
 //	desired, err := reader.DesiredFor(ctx, app, entry)
-//	if templates.IsMissing(err) { … } // the cluster keeps what it runs
+//	if reader.IsMissing(err) { … } // the cluster keeps what it runs
 //
 // ControllerRevisions are not cached by an informer, because at rest the spec of an AppService is the
 // template of all its clusters. They are immutable, so each is read once, live, and kept: a thousand
@@ -13,7 +13,7 @@
 // has the UID of its ControllerRevision. So what is kept is valid in one epoch only. Another one begins
 // for all AppServices when the hub may have been restored, and for one AppService when its status goes
 // back to lower revisions.
-package templates
+package reader
 
 import (
 	"context"
@@ -108,9 +108,9 @@ type result struct {
 // NeverRestored is the epoch of a hub whose restores are not noticed.
 func NeverRestored() int64 { return 0 }
 
-// NewReader returns a Reader that reads from the API server of the hub. The function hubEpoch returns
+// New returns a Reader that reads from the API server of the hub. The function hubEpoch returns
 // another number after each time when the hub may have been restored.
-func NewReader(live client.Reader, hubEpoch func() int64) *Reader {
+func New(live client.Reader, hubEpoch func() int64) *Reader {
 	return &Reader{live: live, hubEpoch: hubEpoch, progress: lru.New(maxCurrent), earlier: lru.New(maxEarlier), current: lru.New(maxCurrent)}
 }
 

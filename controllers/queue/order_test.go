@@ -1,4 +1,4 @@
-package workorder
+package queue
 
 import (
 	"fmt"

@@ -102,7 +102,7 @@ func (f *fixture) newApp(namespace, name string, refs ...configuration.Ref) *v1a
 // manifests returns the objects in a file of config/propagation.
 func manifests(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
-	content, err := os.ReadFile("../../config/propagation/" + file)
+	content, err := os.ReadFile("../../../config/propagation/" + file)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -21,7 +21,7 @@ import (
 
 // All tests share this hub. Each has its own namespaces.
 var (
-	environment = servertest.New("../../config/crd/bases")
+	environment = servertest.New("../../../config/crd/bases")
 	hubTypes    = runtime.NewScheme()
 	hub         client.Client // the administrator's, without a cache
 	granted     *rest.Config  // of the operator's ServiceAccount, which has no rights yet

@@ -1,9 +1,9 @@
-// Package workorder is the order of a work queue: what is new comes first, then what a user has
+// Package queue is the order of a work queue: what is new comes first, then what a user has
 // edited, then everything else. The planner and each member's controller use it.
 //
-//	order := workorder.NewOrder[reconcile.Request]()
+//	order := queue.NewOrder[reconcile.Request]()
 //	queue := order.WorkQueue("appservice", limiter)
-//	order.Add(queue, request, workorder.Edited)
+//	order.Add(queue, request, queue.Edited)
 //	queue.Add(request) // everything else, such as an observation
 //
 // Requests of one class are first in, first out. A class that waits is passed over at most
@@ -11,7 +11,7 @@
 //
 // The order is a [workqueue.Queue] inside client-go's work queue, which keeps its guarantees: a
 // request is queued once, and is never processed by two workers at the same time.
-package workorder
+package queue
 
 import (
 	"slices"
