@@ -85,11 +85,10 @@ chart: ## write dist/: the Helm charts for VERSION=v0.1.0
 ## Change
 
 .PHONY: generate page docs fmt
-generate: ## generate deep copies, apply configurations, CRDs, the role, docs/api.md, docs/cli.md and parts of the charts
+generate: ## generate deep copies, CRDs, the role, docs/api.md, docs/cli.md and parts of the charts
 	$(call need,controller-gen crd-ref-docs)
-	@rm -rf config/crd/bases/*.yaml api/v1alpha1/applyconfiguration; mkdir -p docs
+	@rm -rf config/crd/bases/*.yaml; mkdir -p docs
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
-	$(BIN)/controller-gen applyconfiguration:headerFile=tools/boilerplate.go.txt paths=./api/v1alpha1
 	$(BIN)/controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	@tools/bound-quantities.sh config/crd/bases/*.yaml
 	@tools/terse.sh config/crd/bases/*.yaml

@@ -12,6 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
@@ -26,7 +28,6 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	applyv1alpha1 "github.com/fleetwright/fleetwright/api/v1alpha1/applyconfiguration/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 )
 
@@ -281,12 +282,21 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 	return nil
 }
 
-// apply creates the MemberCluster, or updates its labels and the annotation with its Secret.
+// apply creates the MemberCluster, or updates its labels and the annotation with its Secret. It sends
+// only these fields, so that labels of an administrator stay.
 func (r *Reconciler) apply(ctx context.Context, memberSecret *kubeconfig.MemberSecret) error {
-	mc := applyv1alpha1.MemberCluster(memberSecret.Name).
-		WithLabels(kubeconfig.CopyLabels(memberSecret.Secret.Labels)).
-		WithAnnotations(map[string]string{v1alpha1.AnnotationSecret: memberSecret.Key().String()})
-	err := r.hub.Apply(ctx, mc, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
+	mc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.MemberCluster{
+		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "MemberCluster"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:        memberSecret.Name,
+			Labels:      kubeconfig.CopyLabels(memberSecret.Secret.Labels),
+			Annotations: map[string]string{v1alpha1.AnnotationSecret: memberSecret.Key().String()},
+		},
+	})
+	if err == nil {
+		applied := client.ApplyConfigurationFromUnstructured(&unstructured.Unstructured{Object: mc})
+		err = r.hub.Apply(ctx, applied, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
+	}
 	if err != nil {
 		return fmt.Errorf("apply MemberCluster: %w", err)
 	}

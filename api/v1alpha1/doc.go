@@ -4,10 +4,9 @@
 // It depends on k8s.io/apimachinery and k8s.io/api only, so that a client can import it without the
 // operator.
 //
-// Package applyconfiguration, which is generated, has the types for server-side apply. It also
-// depends on k8s.io/client-go/applyconfigurations.
+// The JSON of an object has no field that is not set. So a client can apply a typed object, converted
+// to an unstructured one: docs/decisions/no-apply-configurations.md.
 //
 // +kubebuilder:object:generate=true
-// +kubebuilder:ac:generate=true
 // +groupName=fleetwright.dev
 package v1alpha1

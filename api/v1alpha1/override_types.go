@@ -157,8 +157,6 @@ type PatchOperation struct {
 // JSON is any JSON value.
 // Each field of this type needs the markers Schemaless and PreserveUnknownFields.
 // A type cannot have them.
-//
-// +kubebuilder:ac:generate=false
 type JSON struct {
 	// Raw is the JSON text.
 	Raw []byte `json:"-"`

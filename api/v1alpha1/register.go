@@ -9,9 +9,6 @@ import (
 // GroupVersion is the API group and version of this package.
 var GroupVersion = schema.GroupVersion{Group: "fleetwright.dev", Version: "v1alpha1"}
 
-// SchemeGroupVersion is [GroupVersion] under the name that the generated apply configurations use.
-var SchemeGroupVersion = GroupVersion
-
 // AddToScheme registers the types of this package.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &AppService{}, &AppServiceList{}, &AppServiceSlice{}, &AppServiceSliceList{}, &MemberCluster{}, &MemberClusterList{})
