@@ -18,9 +18,9 @@ ifndef VERSION
   VERSION := $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 endif
 export VERSION # recipes read it from the environment, because a tag may have characters of the shell
-PACKAGES = $(shell go list ./... | grep -v '/e2e\|/charts')
+PACKAGES = $(shell go list ./... | grep -v '/e2e\|/charts\|/internal/environment')
 # Packages with the RBAC markers of the operator's role.
-MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/...
+MARKED := paths=./controllers/... paths=./clusters/... paths=./cmd/fleetwright/...
 CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kwok kwokctl
 
 need = @tools/install.sh $(BIN) $(1)
@@ -171,22 +171,22 @@ test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images
 
 e2e: build ## run the end-to-end suites on whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go test ./e2e/... -p 2 -count=1 -timeout 40m -v
+	PATH=$(BIN):$$PATH go test ./e2e/... ./internal/environment/... -p 2 -count=1 -timeout 40m -v
 
 e2e-kind: build ## run the tests that need real nodes, on kind; FULL=1: all tests of ./e2e; needs Docker
 	$(call need,kubectl kustomize helm)
 	@tools/docker.sh up
-	@e2e/kind/images.sh
+	@tools/kind/images.sh
 	@$(call image,localhost/fleetwright:e2e)
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
 	PATH=$(BIN):$$PATH go test ./e2e/chart -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
-test-kind: build ## run the tests of e2e/environment/kind, after a change of that package; needs Docker
+test-kind: build ## run the tests of internal/environment/kind, after a change of that package; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
-	@e2e/kind/images.sh
+	@tools/kind/images.sh
 	@$(call image,localhost/fleetwright:e2e)
-	PATH=$(BIN):$$PATH go test ./e2e/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
+	PATH=$(BIN):$$PATH go test ./internal/environment/kind -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 crash: build ## kill the operator before and after every write request, with slices every eighth; some 40 minutes
 	$(call need,$(CLUSTER))
@@ -208,22 +208,22 @@ record-release: build ## record the objects of a release, from which e2e/upgrade
 
 bench: ## compare the operator with a naked writer; some 40 minutes: BENCH='-repeat 3 -scenarios B1,B2 -profile'
 	$(call need,etcd kube-apiserver)
-	exec go run ./e2e/bench $(BENCH)
+	exec go run ./cmd/bench $(BENCH)
 
 bench-compare: ## compare the operator with that of another commit, and fail if it is worse: BASE=<commit>
 	$(call need,etcd kube-apiserver)
 	@[[ -n '$(BASE)' ]] || { echo 'BASE is missing: make bench-compare BASE=main' >&2; exit 1; }
-	exec go run ./e2e/bench -base '$(BASE)' $(BENCH)
+	exec go run ./cmd/bench -base '$(BASE)' $(BENCH)
 
 bench-members: build ## measure the cost of a member, how fast members join, and with BENCH='-deliver 1000' a delivery to many
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go run ./e2e/bench/members $(BENCH)
+	PATH=$(BIN):$$PATH go run ./cmd/bench/members $(BENCH)
 
 ## Try it
 
 .PHONY: demo note-demo demo-down kind-demo kind-demo-down build-demo recording
 build-demo:
-	$(static) -o $(BIN)/demo ./e2e/demo
+	$(static) -o $(BIN)/demo ./cmd/demo
 
 demo: note-demo build build-demo ## start a hub and members on this machine, with a running app
 	$(call need,$(CLUSTER))
@@ -238,7 +238,7 @@ demo-down: build-demo ## remove the demo
 kind-demo: build build-demo ## start the demo on kind, with real pods; needs Docker
 	$(call need,kubectl kustomize)
 	@tools/docker.sh up
-	@e2e/kind/images.sh
+	@tools/kind/images.sh
 	@$(call image,localhost/fleetwright:dev)
 	$(BIN)/demo -environment kind up
 

@@ -14,7 +14,7 @@ here=$(cd "$(dirname "$0")" && pwd)
 pidfile=/run/fleetwright-dockerd.pid
 log=${TMPDIR:-/tmp}/fleetwright-dockerd.log
 # Without this wrapper, no privileged container starts if the engine lacks a capability.
-wrapper=$(cd "$here/../e2e/kind/host" && pwd)/runc-held-caps
+wrapper=$(cd "$here/kind/host" && pwd)/runc-held-caps
 engine= # PID of the engine that this script started, if any.
 
 say() { printf 'docker: %s\n' "$*" >&2; }

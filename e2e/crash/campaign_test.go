@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/ledger"
+	"github.com/fleetwright/fleetwright/internal/environment"
 )
 
 // campaign runs many lifecycles.

@@ -12,8 +12,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
-	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/ledger"
+	"github.com/fleetwright/fleetwright/internal/environment"
 )
 
 // settleTime is how long nothing is written when a step is complete. The operator writes

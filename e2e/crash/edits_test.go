@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/e2e/ledger"
+	"github.com/fleetwright/fleetwright/internal/environment"
 )
 
 // edit is an edit of a user, with a crash of the operator during its delivery.

@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/fleetwright/fleetwright/e2e/environment"
 	"github.com/fleetwright/fleetwright/e2e/ledger"
+	"github.com/fleetwright/fleetwright/internal/environment"
 )
 
 // countRequests returns the numbers of requests to the hub and to the members, as text.

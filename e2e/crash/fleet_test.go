@@ -8,10 +8,10 @@ import (
 	"time"
 
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
-	"github.com/fleetwright/fleetwright/e2e/environment"
-	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/e2e/ledger"
+	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/environment/kwok"
 )
 
 // members are the names of the members, sorted. A flag adds to them.

@@ -1,4 +1,5 @@
-package main
+// Package demo tests cmd/demo.
+package demo
 
 import (
 	"bytes"
@@ -18,11 +19,12 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/e2e/environment"
-	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
+	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/environment/kwok"
 )
 
 // The demo is tested as users run it: as a program, whose processes outlive it. It has one member,
@@ -184,14 +186,19 @@ type demoProcess struct {
 
 const root = "../.."
 
+// hubName and sampleKey are names of the demo.
+const hubName = "hub"
+
+var sampleKey = client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "web"}
+
 func buildDemo(t *testing.T) *demoProcess {
 	t.Helper()
 	d := &demoProcess{program: filepath.Join(t.TempDir(), "demo"), dir: filepath.Join(t.TempDir(), "files")}
-	if output, err := exec.Command("go", "build", "-o", d.program, ".").CombinedOutput(); err != nil {
+	if output, err := exec.Command("go", "build", "-o", d.program, "../../cmd/demo").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, output)
 	}
 	var err error
-	d.env, err = kwok.New(kwok.Options{Dir: d.dir, Bin: filepath.Join(root, "bin"), Config: filepath.Join(root, config)})
+	d.env, err = kwok.New(kwok.Options{Dir: d.dir, Bin: filepath.Join(root, "bin"), Config: filepath.Join(root, "config")})
 	must(t, err)
 	t.Cleanup(func() {
 		if err := d.env.Clean(context.Background()); err != nil {
@@ -224,7 +231,7 @@ func (d *demoProcess) run(t *testing.T, args ...string) string {
 	t.Helper()
 	start := time.Now()
 	output, err := d.demo(args...).CombinedOutput()
-	t.Logf("demo %s (%s):\n%s", strings.Join(args, " "), seconds(time.Since(start)), output)
+	t.Logf("demo %s (%s):\n%s", strings.Join(args, " "), time.Since(start).Round(100*time.Millisecond), output)
 	must(t, err)
 	return string(output)
 }
@@ -272,7 +279,7 @@ func (d *demoProcess) cluster(t *testing.T, name string) environment.Cluster {
 	t.Helper()
 	clusters, err := d.env.Clusters()
 	must(t, err)
-	i := slices.Index(names(clusters), name)
+	i := slices.IndexFunc(clusters, func(c environment.Cluster) bool { return c.Name() == name })
 	if i < 0 {
 		t.Fatalf("there is no cluster %s", name)
 	}
@@ -308,7 +315,7 @@ func (d *demoProcess) awaitReady(t *testing.T, members ...string) *v1alpha1.AppS
 			}
 		}
 		if !slices.Equal(ready, members) || app.Status.ObservedGeneration != app.Generation {
-			return fmt.Errorf("it is ready on %v: %s", ready, conditions(app.Status.Conditions))
+			return fmt.Errorf("it is ready on %v: %+v", ready, app.Status.Conditions)
 		}
 		return nil
 	})

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/internal/environment"
 )
 
 // Eventually waits until check returns nil, and returns how long that took. If check does not

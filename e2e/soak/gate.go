@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/fleetwright/fleetwright/e2e/environment/front"
+	"github.com/fleetwright/fleetwright/internal/environment/front"
 )
 
 // cutMode is what a gate does with connections.

@@ -28,6 +28,9 @@
 //
 // The script depends on the seed and the length only: the same seed replays the same actions. The
 // requests of the operator, and so their faults, differ in each run.
+//
+// It is an end-to-end test that passes or fails, so it is here and uses their fleets and their
+// ledger. It is a command because a person follows it for an hour, and may end it early.
 package main
 
 import (
@@ -47,9 +50,9 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
-	"github.com/fleetwright/fleetwright/e2e/bench/machine"
-	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/internal/environment/kwok"
+	"github.com/fleetwright/fleetwright/internal/machine"
 )
 
 // settings are the values of the flags.

@@ -16,7 +16,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
-	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
+	"github.com/fleetwright/fleetwright/internal/environment/kwok"
 )
 
 const (

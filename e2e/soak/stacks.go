@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/fleetwright/fleetwright/e2e/environment"
+	"github.com/fleetwright/fleetwright/internal/environment"
 )
 
 // stacks are numbers of goroutines, by the function that started them.

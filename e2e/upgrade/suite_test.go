@@ -29,8 +29,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/fleetwright/fleetwright/e2e/environment/kwok"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/internal/environment/kwok"
 )
 
 var (

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/fleetwright/fleetwright/internal/machine"
+)
+
+const (
+	minCores = 2
+	// serverMemory is about what an API server needs with its share of etcd.
+	serverMemory = 350 << 20
+	// otherMemory is about what this process and the operator need.
+	otherMemory = 1 << 30
+)
+
+// check returns an error if this machine cannot run the benchmark.
+func (s settings) check() error {
+	var missing []error
+	for _, program := range []string{"etcd", "kube-apiserver"} {
+		if _, err := os.Stat(filepath.Join(s.bin, program)); err != nil {
+			missing = append(missing, fmt.Errorf("%s lacks %s: run make tools", s.bin, program))
+		}
+	}
+	if _, err := os.Stat(configDir); err != nil {
+		missing = append(missing, errors.New("run the benchmark from the root of the repository"))
+	}
+	return errors.Join(append(missing, machine.NeedCores(minCores), s.checkMemory(), s.checkFiles())...)
+}
+
+func (s settings) checkMemory() error {
+	if err := machine.NeedMemory(int64(s.members+1)*serverMemory + otherMemory); err != nil {
+		return fmt.Errorf("%d API servers: %w: lower -members", s.members+1, err)
+	}
+	return nil
+}
+
+// checkFiles returns an error if the limit of open files is too low for the API servers.
+func (s settings) checkFiles() error {
+	var limit syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
+		return fmt.Errorf("read the limit of open files: %w", err)
+	}
+	if need := uint64(1024 + 256*s.members); limit.Max < need {
+		return fmt.Errorf("%d open files are needed, the limit is %d: raise ulimit -n", need, limit.Max)
+	}
+	return nil
+}

@@ -1,0 +1,150 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/cmd/bench/figures"
+)
+
+// besideCrowd is B11: one new AppService right after many others were edited.
+func (r *run) besideCrowd(ctx context.Context, w writer) error {
+	members := len(r.servers.members)
+	crowd, one := batch("crowd", r.crowd), batch("new", 1)
+	say("  creating %d AppServices", r.crowd)
+	if _, err := r.timed(ctx, r.observer.expect(2*members*r.crowd, isObject(crowd)), func() error { return w.apply(ctx, crowd) }); err != nil {
+		return err
+	}
+	if err := r.observer.awaitQuiet(ctx, settleTime); err != nil {
+		return err
+	}
+	edited := withImage(crowd, image("2.0.0"))
+	var took, all float64
+	u, err := r.phase(ctx, w, "B11", func() error {
+		everywhere, begin := r.observer.expect(members*r.crowd, hasImage(edited)), time.Now()
+		if err := w.apply(ctx, edited); err != nil {
+			return err
+		}
+		var err error
+		if took, err = r.timed(ctx, r.observer.expect(2*members, isObject(one)), func() error { return w.apply(ctx, one) }); err != nil {
+			return err
+		}
+		end, err := r.observer.await(ctx, everywhere, "the edits")
+		all = since(begin, end)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	r.add("B11", "new", "s", took, u)
+	r.add("B11", "all edits", "s", all, u)
+	r.addUsage("B11", u)
+	_, err = r.delete(ctx, w, slices.Concat(crowd, one))
+	return err
+}
+
+// restTime is how long the memory of the operator is sampled in B8.
+const restTime = 30 * time.Second
+
+// besideForeign is B8: the memory of an operator that has just started, without and with many
+// Deployments of others on a member.
+func (r *run) besideForeign(ctx context.Context, o *operator) error {
+	apps := batch("b8", r.apps)
+	if _, err := r.timed(ctx, r.observer.expect(2*len(r.servers.members)*len(apps), isObject(apps)), func() error { return o.apply(ctx, apps) }); err != nil {
+		return err
+	}
+	if err := r.weigh(ctx, o, ""); err != nil {
+		return err
+	}
+	if err := o.process.Kill(); err != nil {
+		return err
+	}
+	say("  creating %d Deployments", r.foreign)
+	member := r.servers.members[0].api
+	if err := createForeign(ctx, member, r.foreign); err != nil {
+		return err
+	}
+	if err := r.weigh(ctx, o, " with foreign Deployments"); err != nil {
+		return err
+	}
+	if err := member.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(foreignNamespace)); err != nil {
+		return fmt.Errorf("delete the foreign Deployments: %w", err)
+	}
+	_, err := r.delete(ctx, o, apps)
+	return err
+}
+
+// weigh starts the operator again, and records its memory and goroutines at rest.
+func (r *run) weigh(ctx context.Context, o *operator, with string) error {
+	if err := o.process.Kill(); err != nil {
+		return err
+	}
+	if err := o.start(); err != nil {
+		return err
+	}
+	if err := r.warmUp(ctx, o); err != nil {
+		return err
+	}
+	var resident []float64
+	u, err := r.phase(ctx, o, "B8", func() error {
+		for begin := time.Now(); time.Since(begin) < restTime; {
+			bytes, err := o.process.RSS()
+			if err != nil {
+				return err
+			}
+			resident = append(resident, float64(bytes)/(1<<20))
+			select {
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	goroutines, err := o.goroutines(ctx)
+	if err != nil {
+		return err
+	}
+	slices.Sort(resident)
+	r.add("B8", residentMemory+with, "MiB", figures.Percentile(resident, 0.5), u)
+	r.add("B8", "goroutines"+with, "", float64(goroutines), u)
+	return nil
+}
+
+const residentMemory = "RSS"
+
+// foreignNamespace is the namespace of Deployments that are not the operator's.
+const foreignNamespace = "foreign"
+
+func createForeign(ctx context.Context, member client.Client, n int) error {
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: foreignNamespace}}
+	if err := member.Create(ctx, namespace); client.IgnoreAlreadyExists(err) != nil {
+		return fmt.Errorf("create namespace %s: %w", foreignNamespace, err)
+	}
+	creates := make([]func() error, 0, n)
+	for i := range n {
+		labels := map[string]string{"app": fmt.Sprintf("foreign-%05d", i)}
+		deployment := &appsv1.Deployment{
+			ObjectMeta: metav1.ObjectMeta{Namespace: foreignNamespace, Name: labels["app"], Labels: labels},
+			Spec: appsv1.DeploymentSpec{
+				Selector: &metav1.LabelSelector{MatchLabels: labels},
+				Template: corev1.PodTemplateSpec{
+					ObjectMeta: metav1.ObjectMeta{Labels: labels},
+					Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "main", Image: image("1.0.0")}}},
+				},
+			},
+		}
+		creates = append(creates, func() error { return member.Create(ctx, deployment) })
+	}
+	return together(ctx, creates)
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/fleetwright/fleetwright/internal/machine"
+)
+
+// usage is what a phase used. The requests are those of the writer: without those of this process,
+// and without those of the API servers themselves.
+type usage struct {
+	wall         time.Duration
+	writer, all  time.Duration            // CPU time of the writer; of the writer, the API servers, etcd and this process
+	servers      map[string]time.Duration // CPU time of etcd, and of the API servers of the hub and of the members
+	taken        time.Duration            // CPU time that other programs used, and the host took away
+	peak         int64                    // bytes
+	hub, members counts
+	content      contentReads
+	added        stored // by the hub
+}
+
+// share is the share of the machine that was taken.
+func (u usage) share() float64 {
+	return u.taken.Seconds() / (u.wall.Seconds() * float64(runtime.NumCPU()))
+}
+
+// meter measures a phase. The requests of the meter itself are before its beginning and after its
+// end.
+type meter struct {
+	fleet        *fleet
+	begin        time.Time
+	cpu          map[*machine.Process]time.Duration
+	own          time.Duration
+	host         machine.Host
+	hub, members counts
+	content      contentReads
+	stored       stored
+}
+
+// measure begins a phase of a writer. A writer of nil is one that starts in the phase.
+func (f *fleet) measure(ctx context.Context, writer *machine.Process) (*meter, error) {
+	m := &meter{fleet: f}
+	var err error
+	if m.hub, m.members, err = f.readRequests(ctx); err != nil {
+		return nil, err
+	}
+	if m.stored, err = f.servers.readStored(ctx, hubName); err != nil {
+		return nil, err
+	}
+	if m.content, err = f.servers.readContentReads(); err != nil {
+		return nil, err
+	}
+	if writer != nil {
+		if err := writer.ResetPeakRSS(); err != nil {
+			return nil, err
+		}
+	}
+	m.begin = time.Now()
+	m.cpu, m.own, m.host, err = f.readCPU()
+	return m, err
+}
+
+// readCPU returns the CPU times of the processes, of this process, and of the machine.
+func (f *fleet) readCPU() (map[*machine.Process]time.Duration, time.Duration, machine.Host, error) {
+	used := map[*machine.Process]time.Duration{}
+	for _, p := range f.group.Running() {
+		cpu, err := p.CPU()
+		if err != nil && !p.HasExited() {
+			return nil, 0, machine.Host{}, err
+		}
+		used[p] = cpu
+	}
+	own, ownErr := machine.Own()
+	host, hostErr := machine.ReadHost()
+	return used, own, host, errors.Join(ownErr, hostErr)
+}
+
+// end ends the phase. The writer is the one that runs now.
+func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error) {
+	u := usage{wall: time.Since(m.begin), servers: map[string]time.Duration{}}
+	cpu, own, host, err := m.fleet.readCPU()
+	if err != nil {
+		return u, err
+	}
+	for p, used := range cpu {
+		used -= m.cpu[p] // a new process has used nothing before
+		u.all += used
+		switch {
+		case p == writer:
+		case p == m.fleet.servers.hub.process:
+			u.servers["the hub"] += used
+		case p.Name == etcdName:
+			u.servers[etcdName] += used
+		default:
+			u.servers["the members"] += used
+		}
+	}
+	u.writer = cpu[writer] - m.cpu[writer]
+	u.all += own - m.own
+	u.taken = max(0, host.Busy+host.Steal-m.host.Busy-m.host.Steal-u.all)
+	if u.peak, err = writer.PeakRSS(); err != nil {
+		return u, err
+	}
+	hub, members, err := m.fleet.readRequests(ctx)
+	if err != nil {
+		return u, err
+	}
+	u.hub, u.members = hub.minus(m.hub), members.minus(m.members)
+	content, err := m.fleet.servers.readContentReads()
+	if err != nil {
+		return u, err
+	}
+	u.content = content.minus(m.content)
+	now, err := m.fleet.servers.readStored(ctx, hubName)
+	u.added = stored{now.objects - m.stored.objects, now.events - m.stored.events, now.bytes - m.stored.bytes}
+	return u, err
+}
+
+// readRequests returns the requests to the hub and to all members so far.
+func (f *fleet) readRequests(ctx context.Context) (hub, members counts, err error) {
+	all := f.servers.all()
+	results, errs := make([]counts, len(all)), make([]error, len(all))
+	var group sync.WaitGroup
+	for i, s := range all {
+		group.Go(func() { results[i], errs[i] = s.readRequests(ctx) })
+	}
+	group.Wait()
+	members = counts{}
+	for i, s := range all {
+		if s == f.servers.hub {
+			hub = results[i]
+		} else {
+			members = members.plus(results[i])
+		}
+	}
+	return hub, members, errors.Join(errs...)
+}

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/environment/kwok"
+	"github.com/fleetwright/fleetwright/internal/machine"
+)
+
+// configDir is the directory of the shipped manifests.
+const configDir = "config"
+
+// operator is the operator as a process.
+type operator struct {
+	fleet    *fleet
+	program  string
+	hub      []byte // the kubeconfig
+	process  *machine.Process
+	metrics  string // the address
+	profiler string // the address, or nothing
+}
+
+// start starts the process and does not wait.
+func (o *operator) start() error {
+	ports, err := kwok.FreePorts(o.fleet.dir, 3)
+	if err != nil {
+		return err
+	}
+	hub := filepath.Join(o.fleet.dir, "hub.kubeconfig")
+	if err := os.WriteFile(hub, o.hub, 0o600); err != nil {
+		return err
+	}
+	o.metrics = address(ports[0])
+	args := append([]string{
+		"--kubeconfig=" + hub, "--allow-loopback-members", "--leader-elect=false",
+		"--metrics-bind-address=" + o.metrics, "--health-probe-bind-address=" + address(ports[1]),
+	}, o.fleet.flags...)
+	// An older operator, which -base compares with, always serves metrics by HTTP.
+	if help, err := exec.Command(o.program, "--help").Output(); err != nil {
+		return fmt.Errorf("read the flags of %s: %w", o.program, err)
+	} else if bytes.Contains(help, []byte("--metrics-secure")) {
+		args = append(args, "--metrics-secure=false")
+	}
+	if o.fleet.propagates {
+		args = append(args, "--propagate-from="+namespace)
+	}
+	cmd := exec.Command(o.program, args...)
+	if o.fleet.profiles != "" {
+		o.profiler = address(ports[2])
+		cmd.Env = append(os.Environ(), profilerVariable+"="+o.profiler)
+	}
+	o.process, err = o.fleet.group.Start("the operator", cmd, filepath.Join(o.fleet.dir, "operator.log"))
+	return err
+}
+
+// explain adds the end of the operator's log to an error.
+func (o *operator) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w; the operator's log ends:\n%s", err, tailOf(o.process.Log))
+}
+
+// editors is the number of AppServices that are edited at a time.
+const editors = 32
+
+// apply creates or edits AppServices.
+func (o *operator) apply(ctx context.Context, apps []app) error {
+	return o.each(ctx, apps, func(a app) error {
+		if o.fleet.observer.hasApp(a.Name) {
+			patch := fmt.Appendf(nil, `{"spec":{"image":%q}}`, a.Image)
+			return o.fleet.servers.hub.api.Patch(ctx, a.appService(), client.RawPatch("application/merge-patch+json", patch))
+		}
+		return o.fleet.servers.hub.api.Create(ctx, a.appService())
+	})
+}
+
+// remove deletes AppServices.
+func (o *operator) remove(ctx context.Context, apps []app) error {
+	return o.each(ctx, apps, func(a app) error { return o.fleet.servers.hub.api.Delete(ctx, a.appService()) })
+}
+
+func (o *operator) each(ctx context.Context, apps []app, do func(app) error) error {
+	errs := make([]error, len(apps))
+	workqueue.ParallelizeUntil(ctx, editors, len(apps), func(i int) { errs[i] = do(apps[i]) })
+	return errors.Join(errs...)
+}
+
+func (o *operator) running() *machine.Process { return o.process }
+
+// join joins the members with the given kubeconfigs, by name.
+func (f *fleet) join(ctx context.Context, kubeconfigs map[string][]byte) error {
+	for name, kubeconfig := range kubeconfigs {
+		if err := environment.JoinWith(ctx, f.servers.hub.api, name, kubeconfig, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// goroutines returns the number of goroutines, from the operator's metrics.
+func (o *operator) goroutines(ctx context.Context) (int, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.metrics+"/metrics", http.NoBody)
+	if err != nil {
+		return 0, err
+	}
+	content, err := do(http.DefaultClient, request)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(content)) {
+		if text, found := strings.CutPrefix(line, "go_goroutines "); found {
+			return strconv.Atoi(strings.TrimSpace(text))
+		}
+	}
+	return 0, errors.New("the operator's metrics lack go_goroutines")
+}
+
+// profile starts a CPU profile, if profiles are asked for. The function that it returns ends the
+// profile and writes it and a heap profile.
+func (o *operator) profile(ctx context.Context, phase string) (func() error, error) {
+	if o.profiler == "" {
+		return func() error { return nil }, nil
+	}
+	file := func(kind string) string {
+		return filepath.Join(o.fleet.profiles, fmt.Sprintf("%s-%d.%s.pprof", phase, time.Now().Unix(), kind))
+	}
+	if err := o.askProfiler(ctx, "start", file("cpu")); err != nil {
+		return nil, err
+	}
+	return func() error {
+		return errors.Join(o.askProfiler(ctx, "stop", ""), o.askProfiler(ctx, "heap", file("heap")))
+	}, nil
+}
+
+func (o *operator) askProfiler(ctx context.Context, what, file string) error {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+o.profiler+"/"+what+"?file="+url.QueryEscape(file), bytes.NewReader(nil))
+	if err != nil {
+		return err
+	}
+	_, err = do(http.DefaultClient, request)
+	return err
+}

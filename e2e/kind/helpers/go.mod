@@ -1,3 +1,0 @@
-module github.com/fleetwright/fleetwright/e2e/kind/helpers
-
-go 1.26

@@ -1,0 +1,67 @@
+package kwok
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/fleetwright/fleetwright/internal/environment"
+)
+
+// stages defines what kwok does to nodes and pods.
+//
+//go:embed stages.yaml
+var stages []byte
+
+// configuration returns kwokctl's configuration of a new cluster.
+func (c *cluster) configuration() ([]byte, error) {
+	ports, err := c.env.ports.take(6)
+	if err != nil {
+		return nil, err
+	}
+	policy, err := environment.WriteAuditPolicy(c.env.dir)
+	if err != nil {
+		return nil, err
+	}
+	bin := func(name string) string { return filepath.Join(c.env.bin, name) }
+	// One instance of each needs no leader election, and would wait for the old Lease at a restart.
+	alone := map[string]any{"key": "leader-elect", "value": "false"}
+	content, err := json.Marshal(map[string]any{
+		"apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+		"kind":       "KwokctlConfiguration",
+		"options": map[string]any{
+			"runtime":                     "binary",
+			"bindAddress":                 loopback,
+			"etcdBinary":                  bin("etcd"),
+			"kubeApiserverBinary":         bin("kube-apiserver"),
+			"kubeControllerManagerBinary": bin("kube-controller-manager"),
+			"kubeSchedulerBinary":         bin("kube-scheduler"),
+			"kwokControllerBinary":        bin("kwok"),
+			"kubectlBinary":               bin("kubectl"),
+			"etcdPort":                    ports[0],
+			"etcdPeerPort":                ports[1],
+			"kubeApiserverPort":           ports[2],
+			"kubeControllerManagerPort":   ports[3],
+			"kubeSchedulerPort":           ports[4],
+			"kwokControllerPort":          ports[5],
+			// kwokctl raises it to five seconds. A restarted kwok waits that long until it manages
+			// its nodes again; by default, it waits minutes.
+			"nodeLeaseDurationSeconds": 1,
+			"kubeAuthorization":        true,
+			"kubeAuditPolicy":          policy,
+		},
+		"componentsPatches": []any{
+			map[string]any{"name": "kube-controller-manager", "extraArgs": []any{alone}},
+			map[string]any{"name": "kube-scheduler", "extraArgs": []any{alone}},
+			// The clusters need not survive a power cut, and a slow disk would distort
+			// measurements.
+			map[string]any{"name": "etcd", "extraArgs": []any{map[string]any{"key": "unsafe-no-fsync", "value": "true"}}},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the configuration: %w", err)
+	}
+	return slices.Concat(content, []byte("\n---\n"), stages), nil
+}

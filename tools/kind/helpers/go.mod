@@ -1,0 +1,3 @@
+module github.com/fleetwright/fleetwright/tools/kind/helpers
+
+go 1.26
