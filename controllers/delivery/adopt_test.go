@@ -16,6 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 var (
@@ -312,7 +313,7 @@ func TestAdopted_Deployment_that_is_deleted_is_created_with_the_rendered_selecto
 	s.expectReport(s.ready())
 	was := s.deployment().UID
 	s.must(onMember.Delete(s.Context(), s.deployment()))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		d, svc := &appsv1.Deployment{}, &corev1.Service{}
 		if err := errors.Join(onMember.Get(t.Context(), s.key(), d), onMember.Get(t.Context(), s.key(), svc)); err != nil {
 			return err

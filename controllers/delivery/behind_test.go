@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -16,6 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // stampLaterGeneration stamps the member's objects with a later generation, as after a restore of
@@ -62,16 +62,13 @@ func setupBehind(t *testing.T) *setup {
 	return s
 }
 
-func TestHubBehind_ends_at_once_when_it_is_accepted(t *testing.T) {
+// The case "an accepted stamp" of the dispatcher shows that no retry is waited for.
+func TestHubBehind_ends_when_it_is_accepted(t *testing.T) {
 	t.Parallel()
 	s := setupBehind(t)
-	begin := time.Now()
 	s.edit(acceptStamp(lineage.Of(s.deployment()).Token())) // without another plan
 	s.expectReport(s.ready())
 	s.expectWorkload("1 × web:2 A=1; ClusterIP 80→8080/TCP")
-	if took := time.Since(begin); took > blockerRetry/2 {
-		t.Error("it took", took)
-	}
 	for _, object := range []client.Object{s.deployment(), s.service()} {
 		if got := lineage.Of(object).Generation; got != 2 {
 			t.Errorf("the %s is stamped for generation %d", kindOf(object), got)
@@ -90,7 +87,7 @@ func TestHubBehind_is_accepted_once(t *testing.T) {
 	s.stampLaterGeneration()
 	s.edit(acceptStamp(lineage.Of(s.deployment()).Token()))
 	s.expectReport(s.ready())
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		for _, object := range []client.Object{s.deployment(), s.service()} {
 			if got := lineage.Of(object).Generation; got != 1 {
 				return fmt.Errorf("the %s is stamped for generation %d", kindOf(object), got)
@@ -171,7 +168,7 @@ func TestHubBehind_is_reported_again_without_a_live_read(t *testing.T) {
 					t.Errorf("read the member %d times, want %d", got, reads)
 				}
 			}
-			eventually(t, func() error { // the watch of an optional kind begins with the first reconcile
+			wait.Eventually(t, func() error { // the watch of an optional kind begins with the first reconcile
 				s.sent.reset()
 				w.reconcileOnce()
 				if all := s.sent.all(); len(all) > 0 {
@@ -220,7 +217,7 @@ func TestNodePort_that_is_already_allocated_is_reported(t *testing.T) {
 			taken := s.createServiceWithNodePort(port)
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports[0].NodePort = port })
 			s.plan()
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				seen := s.reported.last(s.key(), s.cluster)
 				if seen.Phase != v1alpha1.ClusterFailed || seen.Reason != v1alpha1.ReasonPortConflict ||
 					!strings.Contains(seen.Message, fmt.Sprintf("%d: provided port is already allocated", port)) {

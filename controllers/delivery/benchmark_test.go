@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // BenchmarkReconcile_that_changes_nothing measures the reconcile that follows an event of a member
@@ -50,7 +51,7 @@ func BenchmarkReconcile_that_changes_nothing(b *testing.B) {
 		}
 		return err
 	}
-	eventually(b, reconcile)
+	wait.Eventually(b, reconcile)
 	for name, changed := range map[string][]string{
 		"of no object": nil, "of the Deployment": {"Deployment"}, "of both objects": {"Deployment", "Service"},
 	} {

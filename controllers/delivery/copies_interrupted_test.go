@@ -17,6 +17,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // interruptedChange is a change of an AppService with configuration that is interrupted.
@@ -192,7 +193,7 @@ func (i interruptedChange) interrupt(t *testing.T, n int, next func(c *configure
 		defer mu.Unlock()
 		return interrupted
 	}
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		err := c.reconcileAndCompare(w, want)
 		if isInterrupted() {
 			return nil
@@ -213,7 +214,7 @@ func (i interruptedChange) interrupt(t *testing.T, n int, next func(c *configure
 // settle reconciles until the member has exactly these copies.
 func (c *configured) settle(w *testReconciler, want map[string]string) {
 	c.Helper()
-	eventually(c.T, func() error { return c.reconcileAndCompare(w, want) })
+	wait.Eventually(c.T, func() error { return c.reconcileAndCompare(w, want) })
 }
 
 func (c *configured) reconcileAndCompare(w *testReconciler, want map[string]string) error {
@@ -245,7 +246,7 @@ func (c *configured) expectNoMissingCopy() {
 // observedDeployment returns the Deployment after its controller has seen it.
 func (c *configured) observedDeployment() *appsv1.Deployment {
 	c.Helper()
-	eventually(c.T, func() error {
+	wait.Eventually(c.T, func() error {
 		if d := c.deployment(); d.Status.ObservedGeneration != d.Generation {
 			return errors.New("the Deployment is not observed")
 		}
@@ -308,7 +309,7 @@ func TestRecord_that_the_rollout_confirms_is_not_written(t *testing.T) {
 	c.revision++
 	c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
 	c.planRevision()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		deployment := c.deployment()
 		if text := deployment.Annotations[v1alpha1.AnnotationCopies]; !strings.HasSuffix(text, ",Deployment/"+string(deployment.UID)) {
 			return errors.New(text)
@@ -336,7 +337,7 @@ func TestSerial_of_a_copy_that_may_be_missing(t *testing.T) {
 	c.sent.answers(nil)
 	w := c.newReconciler()
 	var seen observation.Observation
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if seen, _ = w.reconcileOnce(); len(seen.Configuration) != 1 || seen.Phase != v1alpha1.ClusterReady {
 			return fmt.Errorf("reported %+v", seen)
 		}
@@ -355,7 +356,7 @@ func TestCopies_of_a_Deployment_that_was_restored_from_a_backup(t *testing.T) {
 	c.end()
 	backup := c.deployment()
 	c.must(onMember.Delete(t.Context(), backup.DeepCopy()))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if c.deployment() != nil {
 			return errors.New("the Deployment is not deleted yet")
 		}
@@ -372,7 +373,7 @@ func TestCopies_of_a_Deployment_that_was_restored_from_a_backup(t *testing.T) {
 // expectOwner waits until the Deployment owns each copy.
 func (c *configured) expectOwner(deployment *appsv1.Deployment) {
 	c.Helper()
-	eventually(c.T, func() error {
+	wait.Eventually(c.T, func() error {
 		for name := range c.allCopies("", "", "") {
 			var object client.Object = &corev1.ConfigMap{}
 			kind, name, _ := strings.Cut(name, "/")

@@ -13,6 +13,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // Members receive slowly, and each is to get another content. Those that are on their way at a time stay
@@ -47,7 +48,7 @@ func TestCopies_on_their_way_take_limited_memory(t *testing.T) {
 			}
 		})
 	}
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		for _, c := range all {
 			if name := c.snapshotNamed("settings"); hubRequests.count("GET configmaps/"+name) == 0 {
 				return fmt.Errorf("snapshot %s is not read", name)
@@ -56,7 +57,7 @@ func TestCopies_on_their_way_take_limited_memory(t *testing.T) {
 		return slow.expectArrived(atOnce)
 	})
 	for n := range members {
-		eventually(t, func() error { return slow.expectArrived(min(n+atOnce, members)) })
+		wait.Eventually(t, func() error { return slow.expectArrived(min(n+atOnce, members)) })
 		slow.release <- struct{}{}
 	}
 	delivered.Wait()
@@ -137,7 +138,7 @@ func TestContent_is_released_by_a_caller_that_gives_up(t *testing.T) {
 		_, err := reader.Content(ctx, c.app, v1alpha1.ConfigurationSecret, c.snapshotNamed("db"))
 		waiting <- err
 	}()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if hubRequests.count("GET secrets/"+c.snapshotNamed("db")) == 0 {
 			return errors.New("the second content is not read yet")
 		}

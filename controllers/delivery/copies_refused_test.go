@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // A quota of the member refuses a copy. The cluster keeps its Deployment, and continues afterwards.
@@ -122,7 +123,7 @@ func (c *configured) refuseSecrets() {
 	c.must(onMember.Create(c.Context(), policy))
 	c.must(onMember.Create(c.Context(), binding))
 	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: name, Name: "probe"}, Data: map[string][]byte{"password": []byte(canary)}}
-	eventually(c.T, func() error {
+	wait.Eventually(c.T, func() error {
 		if err := onMember.Create(c.Context(), probe.DeepCopy(), client.DryRunAll); err == nil || !quotes(err.Error()) {
 			return fmt.Errorf("the policy does not quote the Secret: %w", err)
 		}
@@ -148,7 +149,7 @@ func TestCopies_whose_names_are_taken(t *testing.T) {
 			c.must(onMember.Create(t.Context(), foreign))
 			c.planRevision()
 			want := "Secret " + c.ofDB() + " exists and was not created by Fleetwright: delete it, so that the copy can be created"
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				seen := c.reported.last(c.key(), c.cluster)
 				if seen.Phase != v1alpha1.ClusterFailed || seen.Reason != v1alpha1.ReasonConflict || !strings.Contains(seen.Message, want) {
 					return fmt.Errorf("reported %+v", seen)
@@ -188,7 +189,7 @@ func TestCopy_in_place_whose_name_was_taken(t *testing.T) {
 			c.changeInPlace("registry", "2", 2)
 			c.planConfigured()
 			want := "Secret " + c.ofRegistry() + " exists and was not created by Fleetwright: delete it, so that the copy can be created"
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				seen := c.reported.last(c.key(), c.cluster)
 				if seen.Phase != v1alpha1.ClusterFailed || seen.Reason != v1alpha1.ReasonConflict || !strings.Contains(seen.Message, want) {
 					return fmt.Errorf("reported %+v", seen)

@@ -18,6 +18,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // The Deployment owns its copies: with the policy Delete, the garbage collector of the member deletes
@@ -33,7 +34,7 @@ func TestCopies_of_a_Deployment_that_is_removed(t *testing.T) {
 		c.expectOwner(c.deployment())
 		c.sent.reset()
 		c.planConfigured(withPhase(v1alpha1.ClusterRemoving))
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			if c.deployment() != nil {
 				return errors.New("the Deployment is there")
 			}
@@ -94,14 +95,14 @@ func TestCopies_of_a_Deployment_that_somebody_creates_again(t *testing.T) {
 	c.expectReport(c.readyWith(1))
 	again := c.deployment()
 	again.ObjectMeta = metav1.ObjectMeta{Namespace: again.Namespace, Name: again.Name, Labels: again.Labels, Annotations: again.Annotations}
-	eventually(t, func() error { // the operator may create it first
+	wait.Eventually(t, func() error { // the operator may create it first
 		if err := onMember.Delete(t.Context(), again.DeepCopy()); client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		return onMember.Create(t.Context(), again)
 	})
 	c.expectOwner(again)
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if text := c.deployment().Annotations[v1alpha1.AnnotationCopies]; !strings.HasSuffix(text, ",Deployment/"+string(again.UID)) {
 			return errors.New(text)
 		}

@@ -23,6 +23,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // canary is in the value of each Secret of these tests. It must not be in any text.
@@ -228,7 +229,7 @@ func (c *configured) copiesOnMember() map[string]string {
 // expectCopies waits until the member has exactly these copies, and the Deployment lists them.
 func (c *configured) expectCopies(want map[string]string) {
 	c.Helper()
-	eventually(c.T, func() error { return c.compareCopies(want) })
+	wait.Eventually(c.T, func() error { return c.compareCopies(want) })
 }
 
 // compareCopies returns an error unless the member has exactly these copies, and the Deployment lists
@@ -263,7 +264,7 @@ func (c *configured) recorded() []string {
 // expectReferences waits until the pod template refers to the copies.
 func (c *configured) expectReferences() {
 	c.Helper()
-	eventually(c.T, c.compareReferences)
+	wait.Eventually(c.T, c.compareReferences)
 }
 
 func (c *configured) compareReferences() error {

@@ -28,6 +28,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // A new cluster gets the Deployment first, because it owns the copies. Then nothing is sent or read
@@ -98,7 +99,7 @@ func (c *configured) expectAtRestWithCopies() {
 	c.must(err)
 	c.expectNoRequests(c.T, "PATCH", "POST", "DELETE")
 	c.restart()
-	eventually(c.T, func() error {
+	wait.Eventually(c.T, func() error {
 		if c.reported.last(c.key(), c.cluster).Phase != v1alpha1.ClusterReady {
 			return errors.New("not Ready")
 		}
@@ -340,7 +341,7 @@ func TestCopies_that_are_refused(t *testing.T) {
 
 func (c *configured) expectRefused(message string) {
 	c.Helper()
-	eventually(c.T, func() error {
+	wait.Eventually(c.T, func() error {
 		seen := c.reported.last(c.key(), c.cluster)
 		if seen.Phase != v1alpha1.ClusterFailed || seen.Reason != v1alpha1.ReasonConfigurationRefused || !strings.Contains(seen.Message, message) {
 			return errors.New(string(seen.Phase) + " " + seen.Reason + ": " + seen.Message)
@@ -365,7 +366,7 @@ func TestCopies_without_their_snapshot(t *testing.T) {
 		}
 	}
 	c.planRevision()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if seen := c.reported.last(c.key(), c.cluster); seen.Reason != v1alpha1.ReasonSnapshotMissing || seen.Phase != v1alpha1.ClusterFailed {
 			return errors.New(seen.Reason + ": " + seen.Message)
 		}
@@ -409,7 +410,7 @@ func TestCopies_of_a_Deployment_that_is_created_again(t *testing.T) {
 	c.expectReport(c.readyWith(1))
 	first := c.deployment()
 	c.must(onMember.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "web"}}))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		deployment := c.deployment()
 		if deployment == nil || deployment.UID == first.UID {
 			return errors.New("the Deployment is not created again")
@@ -454,7 +455,7 @@ func TestCopies_are_deleted_without_configuration(t *testing.T) {
 	})
 	c.revision, c.named, c.app.Status.Configuration = 2, nil, nil
 	c.planRevision()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if found := c.copiesOnMember(); len(found) > 0 || len(c.recorded()) > 0 {
 			return errors.New(strings.Join(append(sortedKeys(found), c.recorded()...), ", "))
 		}
@@ -487,7 +488,7 @@ func TestHubBehind_by_a_revision_of_the_configuration(t *testing.T) {
 			c.revision, c.named = 1, first
 			c.planConfigured(withRevision(1))
 			c.start()
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				seen := c.reported.last(c.key(), c.cluster)
 				if seen.HubBehind == nil || seen.HubBehind.Revision != 2 || !strings.Contains(seen.Message, "revision 2") || seen.Revision != 1 || seen.StampedRevision != 2 {
 					return fmt.Errorf("reported %+v", seen)
@@ -525,7 +526,7 @@ func TestTemplate_that_a_restore_of_the_hub_has_lost_is_not_delivered(t *testing
 	c.must(onHub.Delete(c.Context(), lost))
 	c.revision, c.named = 1, first
 	c.planConfigured(withRevision(1))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if seen := c.reported.last(c.key(), c.cluster); seen.HubBehind == nil {
 			return fmt.Errorf("reported %+v", seen)
 		}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 func TestMember_is_sent_nothing(t *testing.T) {
@@ -277,7 +278,7 @@ func TestMember_is_corrected(t *testing.T) {
 		"when the Deployment is deleted in the foreground": func(s *setup) {
 			deleted := s.deployment()
 			s.must(onMember.Delete(s.Context(), deleted, client.PropagationPolicy(metav1.DeletePropagationForeground)))
-			eventually(s.T, func() error {
+			wait.Eventually(s.T, func() error {
 				if d := s.deployment(); d != nil && d.UID == deleted.UID {
 					return errors.New("the deleted Deployment still exists")
 				}
@@ -294,7 +295,7 @@ func TestMember_is_corrected(t *testing.T) {
 			disturb(s)
 			s.expectWorkload("1 × web:1 A=1; ClusterIP 80→8080/TCP")
 			s.expectReport(s.ready())
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				if diff := cmp.Diff(labels, s.deployment().Labels); diff != "" {
 					return fmt.Errorf("labels (-want +got):\n%s", diff)
 				}

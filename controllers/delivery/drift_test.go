@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // correctionCount returns the number of corrections on the member.
@@ -68,7 +69,7 @@ func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 			deployment, service := s.deployment(), s.service()
 			test.change(s)
 			spoiled, spoiledService := s.deployment(), s.service()
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				if s.correctionCount() == 0 {
 					return errors.New("nothing was corrected")
 				}
@@ -169,7 +170,7 @@ func TestContention_delays_corrections(t *testing.T) {
 	s.sent.reset()
 	d := s.deployment()
 	s.changeByOther(d, func() { d.Annotations["note"] = "again" })
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if len(s.reported.all(s.key(), s.cluster)) == count {
 			return errors.New("it was not reconciled again")
 		}

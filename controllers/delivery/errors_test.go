@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // readOnlyConfig returns a config that may list and watch the delivered kinds, and nothing else.
@@ -77,7 +78,7 @@ func TestRefusal_is_reported_and_retried_in_minutes(t *testing.T) {
 				test.entry = func(*v1alpha1.ClusterStatus) {}
 			}
 			s.plan(test.entry)
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				seen := s.reported.last(s.key(), s.cluster)
 				phase := s.app.Status.Cluster(s.cluster).Phase
 				if phase == v1alpha1.ClusterPending {
@@ -150,7 +151,7 @@ func TestTransient_failure_is_reported_and_retried(t *testing.T) {
 			s.sent.answers(test.answer)
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 			s.plan()
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				seen := s.reported.last(s.key(), s.cluster)
 				if seen.Phase != v1alpha1.ClusterProgressing || seen.Reason != v1alpha1.ReasonApplyFailed || !strings.Contains(seen.Message, test.want) || len(seen.Message) > 1024 {
 					return fmt.Errorf("reported %+v, want Progressing, ApplyFailed, %s", seen, test.want)
@@ -203,7 +204,7 @@ func TestClosedFence_is_not_reported_for_the_member(t *testing.T) {
 			s.sent.answers(shut(write))
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 			s.plan(entry)
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				if n := s.sent.count(write); n < 2 {
 					return fmt.Errorf("tried %d times", n)
 				}
@@ -237,7 +238,7 @@ func TestDelivery_continues_after_a_crash(t *testing.T) {
 	s := startedSetup(t)
 	s.sent.answers(refuse("PATCH services/web", 500, "crashed"))
 	s.plan()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if !slices.Contains(s.sent.all(), "PATCH services/web") {
 			return errors.New("the Service was not applied yet")
 		}

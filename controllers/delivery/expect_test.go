@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // planned returns the replicas of the current entry.
@@ -66,7 +66,7 @@ func (s *setup) expectReport(want observation.Observation, options ...cmp.Option
 	if want.Planned == 0 {
 		want.Planned = s.planned()
 	}
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		if diff := cmp.Diff(want, s.reported.last(s.key(), s.cluster), options...); diff != "" {
 			return fmt.Errorf("reported (-want +got):\n%s", diff)
 		}
@@ -82,7 +82,7 @@ var ignoreReplicas = cmpopts.IgnoreFields(observation.Observation{}, "Replicas",
 // [setup.describeWorkload].
 func (s *setup) expectWorkload(want string) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		if got := s.describeWorkload(); got != want {
 			return fmt.Errorf("the member runs\n\t%s\nwant\n\t%s", got, want)
 		}
@@ -161,7 +161,7 @@ func (s *setup) expectEvents(reason string, notes ...string) {
 		}
 		onMembers = append(onMembers, fmt.Sprintf("%s web: %s (by hub %s)", kind, note, testHubID))
 	}
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		if diff := cmp.Diff([][]string{onHubs, onMembers}, [][]string{s.eventsOn(onHub, reason), s.eventsOn(onMember, reason)}); diff != "" {
 			return fmt.Errorf("events (-want +got):\n%s", diff)
 		}
@@ -227,22 +227,6 @@ func (s *setup) expectOnlyPhase(phase v1alpha1.ClusterPhase) {
 	all := s.reported.all(s.key(), s.cluster)
 	if slices.ContainsFunc(all, func(seen observation.Observation) bool { return seen.Phase != phase }) {
 		s.Errorf("reported %+v, want only %s", all, phase)
-	}
-}
-
-// eventually waits until try returns nil.
-func eventually(t testing.TB, try func() error) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(waitTimeout); ; <-tick.C {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
 	}
 }
 

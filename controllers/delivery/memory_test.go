@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // An AppService may disappear without a removal: with its namespace, its CRD, or its entry.
@@ -63,7 +64,7 @@ func TestDispatch_of_an_AppService_that_is_gone(t *testing.T) {
 	s.plan()
 	enqueued := func() {
 		t.Helper()
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			if q.Len() == 0 {
 				return errors.New("nothing is enqueued")
 			}

@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 func (s *setup) namespaceOn(cluster client.Client) *corev1.Namespace {
@@ -118,7 +119,7 @@ func TestTemplate_that_a_new_label_of_the_member_makes_forbidden_is_not_applied(
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(2)) })
 	s.app.Status.Rollout.PodSecurity = nil // as that of a revision from before an upgrade
 	s.plan()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if !s.deployment().Spec.Template.Spec.HostNetwork {
 			return errors.New("the pods are not in the network of the node")
 		}
@@ -126,11 +127,11 @@ func TestTemplate_that_a_new_label_of_the_member_makes_forbidden_is_not_applied(
 	})
 
 	// What runs goes on, also under a policy that forbids it.
-	eventually(t, func() error { return s.compareVersions(s.member.GetClient(), onMember, &appsv1.Deployment{}) })
+	wait.Eventually(t, func() error { return s.compareVersions(s.member.GetClient(), onMember, &appsv1.Deployment{}) })
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
 	s.app.Status.Rollout.PodSecurity = &v1alpha1.PodSecurity{Level: v1alpha1.PodSecurityBaseline, Version: "v1.36"}
 	s.plan()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if got := *s.deployment().Spec.Replicas; got != 3 {
 			return fmt.Errorf("%d replicas", got)
 		}

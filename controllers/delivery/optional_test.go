@@ -17,6 +17,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // withAutoscaler makes the member create an autoscaler. The entry sets its bounds.
@@ -39,7 +40,7 @@ func withBounds(least, most int32) func(*v1alpha1.ClusterStatus) {
 // name: "HorizontalPodAutoscaler 2-5", "PodDisruptionBudget 1".
 func (s *setup) expectOptional(want ...string) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		var got []string
 		if scaler := (&autoscalingv2.HorizontalPodAutoscaler{}); s.has(scaler) {
 			got = append(got, fmt.Sprintf("HorizontalPodAutoscaler %d-%d", *scaler.Spec.MinReplicas, scaler.Spec.MaxReplicas))
@@ -99,7 +100,7 @@ func TestOptionalObjects_are_created_kept_and_deleted(t *testing.T) {
 	budget := &policyv1.PodDisruptionBudget{}
 	s.has(budget)
 	s.changeByOther(budget, func() { delete(budget.Labels, v1alpha1.LabelAppService) })
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if s.has(budget); budget.Labels[v1alpha1.LabelAppService] == "" {
 			return errors.New("the label is missing")
 		}
@@ -220,7 +221,7 @@ func TestOptionalObjects_without_permissions(t *testing.T) {
 	s.withoutOptionalPermissions()
 	s.start()
 	s.plan(withBounds(2, 5))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		seen := s.reported.last(s.key(), s.cluster)
 		if seen.Reason != v1alpha1.ReasonRefused || !strings.Contains(seen.Message, "horizontalpodautoscalers") {
 			return fmt.Errorf("reported %+v", seen)
@@ -307,7 +308,7 @@ func TestDelivery_waits_for_an_autoscaler_that_is_being_deleted(t *testing.T) {
 	s.changeByOther(scaler, func() { scaler.Finalizers = []string{"example.com/hold"} })
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Autoscaling, app.Spec.Replicas = nil, new(int32(1)) })
 	s.plan()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if seen := s.reported.last(s.key(), s.cluster); seen.Message != "waiting for the member to finish deleting HorizontalPodAutoscaler web" {
 			return fmt.Errorf("reported %+v", seen)
 		}
@@ -353,7 +354,7 @@ func TestHubBehind_is_accepted_for_optional_objects(t *testing.T) {
 	})
 	s.plan(withBounds(2, 5))
 	s.expectReady()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if s.has(scaler); scaler.Annotations[v1alpha1.AnnotationGeneration] != "2" {
 			return fmt.Errorf("it is stamped %s", scaler.Annotations[v1alpha1.AnnotationGeneration])
 		}

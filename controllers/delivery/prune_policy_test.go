@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // withPrunableFields sets a field of each kind that pruneByPolicy removes.
@@ -87,7 +88,7 @@ func (s *setup) waitForPruning(pruned bool) {
 	s.Helper()
 	meta := metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "canary"}
 	labels := map[string]string{"a": "b"}
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		deployment := &appsv1.Deployment{ObjectMeta: meta, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: labels},
 			Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{
@@ -141,7 +142,7 @@ func TestPrunedField_is_sent_when_the_member_keeps_it(t *testing.T) {
 	w.reconcileOnce()
 	s.expectRequests()
 	w.makePruneRetryDue()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if seen, _ := w.reconcileOnce(); seen.Phase != v1alpha1.ClusterReady {
 			return fmt.Errorf("reported %+v", seen)
 		}

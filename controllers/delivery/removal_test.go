@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // Each request counts for each AppService on each member. The test does not run in parallel,
@@ -23,7 +24,7 @@ func TestRemoval_sends_few_requests(t *testing.T) {
 	start := time.Now()
 	s.plan(withPhase(v1alpha1.ClusterRemoving))
 	s.expectReport(s.removing(s.confirmed))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if !slices.Contains(s.sent.all(), "POST events") {
 			return fmt.Errorf("sent to the member: %v", s.sent.all())
 		}
@@ -121,7 +122,7 @@ func TestRemoval_with_a_stale_cache(t *testing.T) {
 			w.reader.cached = staleClient{s.member.GetClient(), []client.Object{deployment, service}}
 			w.reconcileOnce()
 			w.reader.cached = current
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				seen, _ := w.reconcileOnce()
 				left := s.has(&autoscalingv2.HorizontalPodAutoscaler{})
 				if left && !seen.GoneSince.IsZero() {

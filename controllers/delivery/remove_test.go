@@ -15,6 +15,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // removing returns the expected report for an entry that is Removing.
@@ -74,7 +75,7 @@ func TestRemoving_entry_is_confirmed_when_nothing_is_left(t *testing.T) {
 		seen.Message = "waiting for the member to finish deleting: Deployment"
 		seen.Replicas, seen.ReadyReplicas = 1, 1
 	}))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if s.service() != nil {
 			return fmt.Errorf("the Service still exists")
 		}
@@ -268,7 +269,7 @@ func TestRemoval_continues_after_a_crash(t *testing.T) {
 	s := deliveredSetup(t)
 	s.sent.answers(refuse("DELETE services/web", 500, "crashed"))
 	s.plan(withPhase(v1alpha1.ClusterRemoving))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if got := s.describeWorkload(); got != "no Deployment; ClusterIP 80→8080/TCP" {
 			return fmt.Errorf("the member runs %s", got)
 		}

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // createAutoscaler creates a HorizontalPodAutoscaler on the member; the test acts as its
@@ -262,7 +263,7 @@ func TestExternallyScaled_AppService(t *testing.T) {
 		"keeps its replicas when drift is corrected": {
 			func(s *setup) {
 				s.changeImageByOther("bad:1")
-				eventually(s.T, func() error {
+				wait.Eventually(s.T, func() error {
 					if s.correctionCount() == 0 {
 						return errors.New("nothing was corrected")
 					}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 func TestInvalid_override_stops_the_cluster_and_changes_nothing_there(t *testing.T) {
@@ -29,7 +30,7 @@ func TestInvalid_override_stops_the_cluster_and_changes_nothing_there(t *testing
 		}}
 	})
 	s.plan()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		seen := s.reported.last(s.key(), s.cluster)
 		if seen.Reason != v1alpha1.ReasonInvalidOverride || seen.Phase != v1alpha1.ClusterFailed || !strings.Contains(seen.Message, `override "eu"`) {
 			return fmt.Errorf("reported %+v", seen)
@@ -103,7 +104,7 @@ func TestLong_message_of_a_member_is_shortened(t *testing.T) {
 	})
 	s.must(onMember.Status().Patch(t.Context(), story, client.MergeFrom(before)))
 	var seen observation.Observation
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if seen = s.reported.last(s.key(), s.cluster); seen.Phase != v1alpha1.ClusterFailed {
 			return fmt.Errorf("reported %+v, want Failed", seen)
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,14 +28,10 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision/reader"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
-const (
-	testHubID = "hub-1"
-	// waitTimeout limits how long a test waits for an expected state. Only a failing test waits
-	// this long.
-	waitTimeout = 30 * time.Second
-)
+const testHubID = "hub-1"
 
 // kindOf returns the kind of an object. It is used where a variable shadows the package object.
 var kindOf = object.KindOf
@@ -192,7 +187,7 @@ func connected(ctx context.Context, t testing.TB, config *rest.Config) (cluster.
 		}
 	}
 	go func() { _ = member.Start(ctx) }()
-	bounded, cancel := context.WithTimeout(ctx, waitTimeout)
+	bounded, cancel := context.WithTimeout(ctx, wait.Patience)
 	defer cancel()
 	if !member.GetCache().WaitForCacheSync(bounded) {
 		t.Fatal("the member's cache does not sync")
@@ -310,7 +305,7 @@ func (w *testReconciler) reconcileOnce() (observation.Observation, reconcile.Res
 // catchUp waits until the caches match the API servers.
 func (s *setup) catchUp() {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		return errors.Join(
 			hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, &v1alpha1.MemberCluster{}),
 			s.compareVersions(hubCached.GetClient(), onHub, &v1alpha1.AppService{}),

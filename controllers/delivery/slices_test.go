@@ -16,6 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // startedInSlices returns a setup whose entries are in AppServiceSlices, and a running operator.
@@ -575,7 +576,7 @@ func (s *setup) keepOnOther() *setup {
 		s.must(onHub.Get(s.Context(), client.ObjectKey{Name: name}, mc))
 		meta.SetStatusCondition(&mc.Status.Conditions, metav1.Condition{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: "Probed"})
 		s.must(onHub.Status().Update(s.Context(), mc))
-		eventually(s.T, func() error {
+		wait.Eventually(s.T, func() error {
 			cached := &v1alpha1.MemberCluster{}
 			if err := hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: name}, cached); err != nil || !cached.IsReady() {
 				return errors.Join(err, fmt.Errorf("the cache has %+v", cached.Status))

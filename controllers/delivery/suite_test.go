@@ -57,10 +57,10 @@ type server struct {
 var addingUser sync.Mutex
 
 func TestMain(m *testing.M) {
-	flag.Parse()
 	if err := flag.Set("test.parallel", "6"); err != nil { // the tests mostly wait
 		panic(err)
 	}
+	flag.Parse() // -parallel has the last word
 	if !testing.Verbose() {
 		klog.SetLogger(logr.Discard())
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // createMemberCluster creates a MemberCluster for the member on the hub.
@@ -35,7 +36,7 @@ func (s *setup) addTombstones(uids ...types.UID) {
 // expectNoTombstones waits until the tombstones are removed.
 func (s *setup) expectNoTombstones() {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		if left := s.tombstonesOnHub(); len(left) > 0 {
 			return fmt.Errorf("tombstones: %v", left)
 		}
@@ -57,7 +58,7 @@ func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
 		"when the member returns": func(s *setup) {
 			s.end()
 			s.addTombstones(s.app.UID)
-			eventually(s.T, func() error { // wait for the hub's cache
+			wait.Eventually(s.T, func() error { // wait for the hub's cache
 				mc := &v1alpha1.MemberCluster{}
 				if err := hubCached.GetClient().Get(s.Context(), client.ObjectKey{Name: s.cluster}, mc); err != nil || len(mc.Status.Abandoned) == 0 {
 					return fmt.Errorf("%w: %v", err, mc.Status.Abandoned)
@@ -80,7 +81,7 @@ func TestTombstone_removes_the_objects_and_then_itself(t *testing.T) {
 			for _, kind := range []string{"Deployment", "Service"} {
 				notes = append(notes, fmt.Sprintf("%s web: %s web was deleted: AppService %s was abandoned on this cluster while the cluster could not be reached (by hub %s)", kind, kind, s.key(), testHubID))
 			}
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				if diff := cmp.Diff(notes, s.eventsOn(onMember, v1alpha1.ReasonRemoved)); diff != "" {
 					return fmt.Errorf("events (-want +got):\n%s", diff)
 				}

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // countingReader counts the reads of the hub.
@@ -106,7 +107,7 @@ func TestVerifier_forgets_its_reads(t *testing.T) {
 	s := newSetup(t)
 	v, _ := newVerifier()
 	s.must(errorOf(v.verify(t.Context(), s.key(), func(*v1alpha1.AppService) bool { return true })))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if len(v.reads) > 0 {
