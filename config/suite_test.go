@@ -60,7 +60,7 @@ func TestMain(m *testing.M) { os.Exit(withHub(m.Run)) }
 // withHub runs the tests with an API server that has our CRDs.
 func withHub(run func() int) int {
 	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must be the directory of etcd, kube-apiserver and kubectl: run `make manifests-check`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
+		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must be the directory of etcd, kube-apiserver and kubectl: run `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
 		return 1
 	}
 	environment := servertest.New("crd/bases")

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"go/parser"
+	"go/token"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestPackages_with_goroutines_are_tested_with_the_race_detector(t *testing.T) {
+	for name, test := range map[string]struct {
+		code string
+		want bool
+	}{
+		"a go statement":        {"func f() { go f() }", true},
+		"a channel":             {"func f(<-chan int) {}", true},
+		"a mutex":               {"import \"sync\"\nvar m sync.Mutex", true},
+		"a value computed late": {"import \"sync\"\nvar f = sync.OnceValue(g)", false},
+		"an atomic number":      {"import \"sync/atomic\"\nvar n atomic.Int64", true},
+		"a group":               {"import \"golang.org/x/sync/errgroup\"\nvar g errgroup.Group", true},
+		"none":                  {"import \"time\"\nfunc f() time.Time { return time.Now() }", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			file, err := parser.ParseFile(token.NewFileSet(), "a.go", "package a\n"+test.code, parser.SkipObjectResolution)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := usesGoroutines(file); got != test.want {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t *testing.T) {
+	var out strings.Builder
+	start := time.Unix(0, 0)
+	now := start
+	r := newReport(&out, func() time.Time { return now }, 3)
+	for _, line := range []string{
+		`{"Action":"start","Package":"example/slow"}`,
+		`{"Action":"run","Package":"example/slow","Test":"TestGood"}`,
+		`{"Action":"output","Package":"example/slow","Test":"TestGood","Output":"    a.go:1: of no interest\n"}`,
+		`{"Action":"pass","Package":"example/slow","Test":"TestGood"}`,
+		`{"Action":"start","Package":"example/fast"}`,
+		`{"Action":"output","Package":"example/fast","Output":"PASS\n"}`,
+		`{"Action":"output","Package":"example/fast","Output":"ok  \texample/fast\t0.1s\n"}`,
+		`{"Action":"pass","Package":"example/fast"}`,
+	} {
+		r.line(line + "\n")
+	}
+	now = start.Add(90 * time.Second)
+	r.pulse()
+	for _, line := range []string{
+		`{"Action":"run","Package":"example/slow","Test":"TestBad"}`,
+		`{"Action":"output","Package":"example/slow","Test":"TestBad","Output":"=== RUN   TestBad\n"}`,
+		`{"Action":"output","Package":"example/slow","Test":"TestBad","Output":"    a.go:2: bad\n"}`,
+		`{"Action":"fail","Package":"example/slow","Test":"TestBad"}`,
+		`{"Action":"run","Package":"example/slow","Test":"TestHangs"}`,
+		`{"Action":"output","Package":"example/slow","Test":"TestHangs","Output":"panic: test timed out\n"}`,
+		`{"Action":"output","Package":"example/slow","Output":"FAIL\texample/slow\t95s\n"}`,
+		`{"Action":"fail","Package":"example/slow"}`,
+		`{"Action":"build-output","ImportPath":"example/broken [example/broken.test]","Output":"b.go:1:1: syntax error\n"}`,
+		`{"Action":"start","Package":"example/broken"}`,
+		`{"Action":"output","Package":"example/broken","Output":"FAIL\texample/broken [build failed]\n"}`,
+		`{"Action":"fail","Package":"example/broken","FailedBuild":"example/broken [example/broken.test]"}`,
+	} {
+		r.line(line + "\n")
+	}
+	err := r.finish(1)
+	const want = "ok  \texample/fast\t0.1s\n" +
+		"... 1m30s: 1 of 3 packages done; running: example/slow for 1m30s, 1 tests done\n" +
+		"    a.go:2: bad\n" +
+		"panic: test timed out\n" +
+		"FAIL\texample/slow\t95s\n" +
+		"b.go:1:1: syntax error\n" +
+		"FAIL\texample/broken [build failed]\n" +
+		"3 packages, 1 of them with the race detector, took 1m30s\n"
+	if got := out.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if err == nil || err.Error() != "failed: example/slow, example/broken" {
+		t.Errorf("got error %v", err)
+	}
+}

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// pulse is how often the report says what runs.
+const pulse = 30 * time.Second
+
+// event is a line of `go test -json`; `go doc test2json` describes it.
+type event struct {
+	Action, Package, Test, Output string
+}
+
+// report prints the results of packages.
+type report struct {
+	out     io.Writer
+	now     func() time.Time
+	started time.Time
+	total   int // packages
+
+	mutex   sync.Mutex // protects the fields below, and out
+	running map[string]*running
+	done    int
+	failed  []string
+}
+
+// running is a package whose tests run.
+type running struct {
+	since   time.Time
+	ended   int             // top-level tests
+	pending map[string]bool // tests that have not passed and are not skipped
+	output  []event
+}
+
+func newReport(out io.Writer, now func() time.Time, total int) *report {
+	return &report{out: out, now: now, started: now(), total: total, running: map[string]*running{}}
+}
+
+// follow runs `go test -json` and reports its events. A test that fails is no error.
+func (r *report) follow(command *exec.Cmd) error {
+	output, err := command.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	ticker := time.NewTicker(pulse)
+	defer ticker.Stop()
+	ended := make(chan struct{})
+	defer close(ended)
+	go func() {
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticker.C:
+				r.pulse()
+			}
+		}
+	}()
+	for lines := bufio.NewReader(output); ; {
+		line, err := lines.ReadString('\n')
+		if line != "" {
+			r.line(line)
+		}
+		if err != nil {
+			break
+		}
+	}
+	failed := len(r.failed)
+	if err := command.Wait(); err != nil && failed == 0 {
+		return fmt.Errorf("go test: %w", err)
+	}
+	return nil
+}
+
+// line reports one line of the output of `go test -json`.
+func (r *report) line(line string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	var e event
+	if json.Unmarshal([]byte(line), &e) != nil || e.Action == "build-output" {
+		r.print("%s", or(e.Output, line))
+		return
+	}
+	if e.Package == "" {
+		return
+	}
+	p := r.running[e.Package]
+	if p == nil {
+		p = &running{since: r.now(), pending: map[string]bool{}}
+		r.running[e.Package] = p
+	}
+	switch e.Action {
+	case "run":
+		p.pending[e.Test] = true
+	case "output":
+		p.output = append(p.output, e)
+	case "pass", "skip", "fail":
+		if e.Test == "" {
+			r.end(e.Package, p, e.Action)
+			return
+		}
+		if e.Action != "fail" {
+			delete(p.pending, e.Test)
+		}
+		if !strings.Contains(e.Test, "/") {
+			p.ended++
+		}
+	}
+}
+
+func or(a, b string) string {
+	if a != "" {
+		return a
+	}
+	return b
+}
+
+// end prints the result of a package, and the output of its tests that did not pass.
+func (r *report) end(name string, p *running, result string) {
+	delete(r.running, name)
+	r.done++
+	if result == "fail" {
+		r.failed = append(r.failed, name)
+	}
+	for _, e := range p.output {
+		isResult := strings.HasPrefix(e.Output, "ok  \t") || strings.HasPrefix(e.Output, "?   \t")
+		isMark := strings.HasPrefix(e.Output, "=== ") // a test starts, pauses or goes on
+		if isResult || result == "fail" && !isMark && (e.Test == "" || p.pending[e.Test]) {
+			r.print("%s", e.Output)
+		}
+	}
+}
+
+// pulse prints what runs.
+func (r *report) pulse() {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	var now []string
+	for name, p := range r.running {
+		now = append(now, fmt.Sprintf("%s for %s, %d tests done", name, r.now().Sub(p.since).Round(time.Second), p.ended))
+	}
+	slices.Sort(now)
+	if len(now) == 0 {
+		now = []string{"the compiler"}
+	}
+	r.print("... %s: %d of %d packages done; running: %s\n", r.elapsed(), r.done, r.total, strings.Join(now, "; "))
+}
+
+func (r *report) print(format string, args ...any) { _, _ = fmt.Fprintf(r.out, format, args...) }
+
+func (r *report) elapsed() time.Duration { return r.now().Sub(r.started).Round(time.Second) }
+
+// finish prints a summary, and returns an error if a package failed.
+func (r *report) finish(raced int) error {
+	r.print("%d packages, %d of them with the race detector, took %s\n", r.total, raced, r.elapsed())
+	if len(r.failed) > 0 {
+		return errors.New("failed: " + strings.Join(r.failed, ", "))
+	}
+	return nil
+}
