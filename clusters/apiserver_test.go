@@ -28,6 +28,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // apiServer is a real API server with an audit log.
@@ -53,10 +54,7 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	s := &apiServer{requestsOf: map[string][]request{}, auditIDs: map[string]bool{}, environment: &envtest.Environment{
-		CRDDirectoryPaths: crds, ErrorIfCRDPathMissing: true, ControlPlaneStartTimeout: 5 * time.Minute,
-		ControlPlaneStopTimeout: time.Second, // a graceful stop takes 20 seconds; envtest kills the server after this time
-	}}
+	s := &apiServer{requestsOf: map[string][]request{}, auditIDs: map[string]bool{}, environment: servertest.New(crds...)}
 	policy := filepath.Join(dir, "policy.json")
 	s.auditLog = filepath.Join(dir, "audit.log")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {

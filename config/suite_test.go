@@ -5,7 +5,6 @@ package config_test
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"os"
@@ -27,10 +26,11 @@ import (
 )
 
 var (
-	hub        client.Client // refuses unknown fields
-	hubConfig  *rest.Config  // of an administrator of the hub
-	kubeconfig string        // path of the kubeconfig of the hub
-	warned     = &warnings{}
+	environment = servertest.New("crd/bases")
+	hub         client.Client // refuses unknown fields
+	hubConfig   *rest.Config  // of an administrator of the hub
+	kubeconfig  string        // path of the kubeconfig of the hub
+	warned      = &warnings{}
 )
 
 // warnings collects the warnings of the API server.
@@ -55,42 +55,19 @@ func (w *warnings) take() []string {
 	return texts
 }
 
-func TestMain(m *testing.M) { os.Exit(withHub(m.Run)) }
+func TestMain(m *testing.M) { os.Exit(servertest.Run(m.Run, connect, environment)) }
 
-// withHub runs the tests with an API server that has our CRDs.
-func withHub(run func() int) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must be the directory of etcd, kube-apiserver and kubectl: run `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
+func connect() error {
+	kubeconfig = filepath.Join(environment.ControlPlane.APIServer.CertDir, "admin.kubeconfig")
+	if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
+		return err
 	}
-	environment := servertest.New("crd/bases")
-	code, err := func() (int, error) {
-		config, err := environment.Start()
-		if err != nil {
-			return 1, fmt.Errorf("start the API server: %w", err)
-		}
-		kubeconfig = filepath.Join(environment.ControlPlane.APIServer.CertDir, "admin.kubeconfig")
-		if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
-			return 1, err
-		}
-		hubConfig = config
-		config = rest.CopyConfig(config)
-		config.WarningHandler = warned
-		lenient, err := client.New(config, client.Options{Scheme: scheme.Scheme})
-		if err != nil {
-			return 1, err
-		}
-		hub = client.WithFieldValidation(lenient, metav1.FieldValidationStrict)
-		return run(), nil
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		return 1
-	}
-	return code
+	hubConfig = environment.Config
+	config := rest.CopyConfig(hubConfig)
+	config.WarningHandler = warned
+	lenient, err := client.New(config, client.Options{Scheme: scheme.Scheme})
+	hub = client.WithFieldValidation(lenient, metav1.FieldValidationStrict)
+	return err
 }
 
 // findKustomizations returns the directories with a kustomization.

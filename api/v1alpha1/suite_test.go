@@ -1,7 +1,6 @@
 package v1alpha1_test
 
 import (
-	"fmt"
 	"os"
 	"testing"
 
@@ -19,7 +18,10 @@ import (
 	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
-// hub is a client of an API server with the CRDs. It uses strict validation.
+// environment is a real API server with the CRDs, because only that evaluates the schema.
+var environment = servertest.New("../../config/crd/bases")
+
+// hub is a client of the API server. It uses strict validation.
 var hub client.Client
 
 // lenientHub is a client without strict validation: the API server drops unknown fields.
@@ -31,46 +33,23 @@ var admin *envtest.AuthenticatedUser
 // serverIsOlder is true if the API server is older than the one whose messages the tests expect.
 var serverIsOlder bool
 
-func TestMain(m *testing.M) { os.Exit(withHub(m.Run)) }
+func TestMain(m *testing.M) { os.Exit(servertest.Run(m.Run, connect, environment)) }
 
-// withHub runs the tests with a real API server, because only that evaluates the schema.
-func withHub(run func() int) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
-	}
-	environment := servertest.New("../../config/crd/bases")
-	code, err := func() (int, error) {
-		config, err := environment.Start()
-		if err != nil {
-			return 1, fmt.Errorf("start the API server: %w", err)
-		}
-		scheme := runtime.NewScheme()
-		if err := v1alpha1.AddToScheme(scheme); err != nil {
-			return 1, err
-		}
-		lenientHub, err = client.New(config, client.Options{Scheme: scheme})
-		if err != nil {
-			return 1, err
-		}
-		hub = client.WithFieldValidation(lenientHub, metav1.FieldValidationStrict)
-		admin, err = environment.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, config)
-		if err != nil {
-			return 1, err
-		}
-		if serverIsOlder, err = isOlder(config); err != nil {
-			return 1, err
-		}
-		return run(), nil
-	}()
+func connect() error {
+	scheme := runtime.NewScheme()
+	err := v1alpha1.AddToScheme(scheme)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		return err
 	}
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		return 1
+	if lenientHub, err = client.New(environment.Config, client.Options{Scheme: scheme}); err != nil {
+		return err
 	}
-	return code
+	hub = client.WithFieldValidation(lenientHub, metav1.FieldValidationStrict)
+	if admin, err = environment.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, environment.Config); err != nil {
+		return err
+	}
+	serverIsOlder, err = isOlder(environment.Config)
+	return err
 }
 
 func isOlder(config *rest.Config) (bool, error) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -19,9 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/fleetwright/fleetwright/clusters/informer"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // testTimeout is long enough for a fast operation on a busy machine.
@@ -66,19 +65,9 @@ func TestConformance(t *testing.T) {
 // startAPIServer returns a client of an API server that stops with the test.
 func startAPIServer(t *testing.T) client.WithWatch {
 	t.Helper()
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: it must name the directory of etcd and kube-apiserver; `make test` builds them and sets it")
-	}
-	environment := &envtest.Environment{
-		ControlPlaneStartTimeout: 5 * time.Minute,
-		ControlPlaneStopTimeout:  time.Second, // then it is killed: a graceful stop takes 20 seconds
-	}
-	t.Cleanup(func() { _ = environment.Stop() })
-	config, err := environment.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := client.NewWithWatch(config, client.Options{})
+	environment := servertest.New()
+	servertest.Start(t, environment)
+	c, err := client.NewWithWatch(environment.Config, client.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

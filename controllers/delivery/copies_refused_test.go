@@ -84,7 +84,7 @@ func TestCopies_that_a_policy_refuses_and_quotes(t *testing.T) {
 	mu.Lock()
 	defer mu.Unlock()
 	texts := append(slices.Clone(lines), seen.Message)
-	for _, server := range []server{onHub, onMember} {
+	for _, server := range []*server{onHub, onMember} {
 		var events eventsv1.EventList
 		c.must(server.List(t.Context(), &events, client.InNamespace(c.app.Namespace)))
 		for _, event := range events.Items {

@@ -611,7 +611,7 @@ func TestSecrets_are_in_no_log(t *testing.T) {
 			t.Errorf("reported %s", seen.Message)
 		}
 	}
-	for _, server := range []server{onHub, onMember} {
+	for _, server := range []*server{onHub, onMember} {
 		var events eventsv1.EventList
 		c.must(server.List(t.Context(), &events, client.InNamespace(c.app.Namespace)))
 		for _, event := range events.Items {

@@ -171,7 +171,7 @@ func (s *setup) expectEvents(reason string, notes ...string) {
 
 // eventsOn returns the events of a reason in the namespace of the AppService. A repeated event
 // counts as several.
-func (s *setup) eventsOn(server server, reason string) []string {
+func (s *setup) eventsOn(server *server, reason string) []string {
 	s.Helper()
 	var list eventsv1.EventList
 	s.must(server.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))

@@ -32,14 +32,15 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
 // All tests share these API servers. Each test has its own namespace and its own cluster: many
 // clusters are the same member API server under different names.
 var (
 	kinds        = runtime.NewScheme()
-	onHub        server
-	onMember     server
+	onHub        = newServer("../../config/crd/bases")
+	onMember     = newServer()
 	hubCached    cluster.Cluster // reads from a cache, as in the operator
 	hubRequests  traffic         // the requests that hubCached sent to the hub
 	memberConfig *rest.Config    // the member, with exactly the permissions of config/member
@@ -48,7 +49,7 @@ var (
 // server is an API server with an administrator's client that has no cache.
 type server struct {
 	client.Client
-	environment envtest.Environment
+	environment *envtest.Environment
 	config      *rest.Config
 }
 
@@ -65,56 +66,38 @@ func TestMain(m *testing.M) {
 		klog.SetLogger(logr.Discard())
 	}
 	ctrl.SetLogger(klog.Background())
-	os.Exit(withServers(m.Run))
-}
-
-// withServers runs the tests on real API servers, because only they implement server-side apply.
-func withServers(run func() int) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
-	}
-	onHub.environment.CRDDirectoryPaths = []string{"../../config/crd/bases"}
-	started := make(chan error)
-	for _, s := range []*server{&onHub, &onMember} {
-		go func() { started <- s.start() }()
-		defer s.stop()
-	}
 	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel() // before the servers stop, because they would wait for the watches
-	err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds), <-started, <-started)
-	if err == nil {
-		err = errors.Join(connectHub(ctx), runControllers(ctx))
+	tests := func() int {
+		defer cancel() // before the servers stop
+		return m.Run()
 	}
-	if err == nil {
-		memberConfig, err = onMember.grant(ctx, "../../config/member/rbac.yaml")
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
-	}
-	return run()
+	os.Exit(servertest.Run(tests, func() error { return connect(ctx) }, onHub.environment, onMember.environment))
 }
 
-func (s *server) start() (err error) {
-	s.environment.UseExistingCluster = new(false)
-	s.environment.ErrorIfCRDPathMissing = true
-	s.environment.ControlPlaneStartTimeout = 5 * time.Minute
+// newServer returns an API server, because only that implements server-side apply.
+func newServer(crds ...string) *server {
+	environment := servertest.New(crds...)
 	// The default range of envtest has 254 addresses, and the Services of all tests together would
 	// exhaust it.
-	s.environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
-	if s.config, err = s.environment.Start(); err != nil {
-		return fmt.Errorf("start an API server: %w", err)
-	}
-	s.config.QPS = -1
-	s.Client, err = client.New(s.config, client.Options{Scheme: kinds})
-	return err
+	environment.ControlPlane.GetAPIServer().Configure().Set("service-cluster-ip-range", "10.0.0.0/16")
+	return &server{environment: environment}
 }
 
-func (s *server) stop() {
-	if err := s.environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop an API server:", err)
+func connect(ctx context.Context) (err error) {
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
+		return err
 	}
+	for _, s := range []*server{onHub, onMember} {
+		s.config = s.environment.Config
+		if s.Client, err = client.New(s.config, client.Options{Scheme: kinds}); err != nil {
+			return err
+		}
+	}
+	if err := errors.Join(connectHub(ctx), runControllers(ctx)); err != nil {
+		return err
+	}
+	memberConfig, err = onMember.grant(ctx, "../../config/member/rbac.yaml")
+	return err
 }
 
 // connectHub creates hubCached, with the permissions of config/rbac.

@@ -266,16 +266,8 @@ func ownHub(t *testing.T) {
 	t.Helper()
 	sharedHub, sharedGranted := hub, granted
 	environment := servertest.New("../../config/crd/bases")
-	t.Cleanup(func() {
-		hub, granted = sharedHub, sharedGranted
-		if err := environment.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if _, err := environment.Start(); err != nil {
-		t.Fatal(err)
-	}
-	environment.Config.QPS = -1
+	servertest.Start(t, environment)
+	t.Cleanup(func() { hub, granted = sharedHub, sharedGranted })
 	if err := connect(environment); err != nil {
 		t.Fatal(err)
 	}

@@ -29,7 +29,10 @@ import (
 
 // onMember is a client of a member's API server. Only a real API server shows which defaults it
 // sets and what it refuses.
-var onMember client.Client
+var (
+	memberServer = servertest.New()
+	onMember     client.Client
+)
 
 // release is the member's Kubernetes version.
 var release *version.Version
@@ -39,37 +42,15 @@ func TestMain(m *testing.M) {
 	if err := flag.Set("test.parallel", "4"); err != nil { // some tests wait for the API server, others for a lock
 		panic(err)
 	}
-	os.Exit(withMember(m.Run))
+	os.Exit(servertest.Run(m.Run, connect, memberServer))
 }
 
-func withMember(run func() int) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
+func connect() (err error) {
+	if onMember, err = client.New(memberServer.Config, client.Options{Scheme: scheme.Scheme}); err != nil {
+		return err
 	}
-	environment := servertest.New()
-	code, err := func() (int, error) {
-		config, err := environment.Start()
-		if err != nil {
-			return 1, fmt.Errorf("start the API server: %w", err)
-		}
-		config.QPS = -1
-		if onMember, err = client.New(config, client.Options{Scheme: scheme.Scheme}); err != nil {
-			return 1, err
-		}
-		if release, err = releaseOf(config); err != nil {
-			return 1, err
-		}
-		return run(), nil
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the API server:", err)
-		return 1
-	}
-	return code
+	release, err = releaseOf(memberServer.Config)
+	return err
 }
 
 func releaseOf(config *rest.Config) (*version.Version, error) {

@@ -2,7 +2,6 @@ package leasefence
 
 import (
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -13,19 +12,13 @@ import (
 )
 
 func TestLock_opens_and_closes_the_fence(t *testing.T) {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		t.Fatal("KUBEBUILDER_ASSETS is not set: `make test` builds etcd and kube-apiserver and sets it")
-	}
 	hub := servertest.New()
-	t.Cleanup(func() { _ = hub.Stop() })
-	config, err := hub.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
+	servertest.Start(t, hub)
 	locks := map[string]resourcelock.Interface{}
 	fences := map[string]*Fence{"first": New(testRenewDeadline), "second": New(testRenewDeadline)}
 	for name, f := range fences {
-		if locks[name], err = f.NewLock(config, metav1.NamespaceDefault, "fence", nil); err != nil {
+		var err error
+		if locks[name], err = f.NewLock(hub.Config, metav1.NamespaceDefault, "fence", nil); err != nil {
 			t.Fatal(err)
 		}
 	}

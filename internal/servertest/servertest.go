@@ -1,4 +1,5 @@
-// Package servertest starts the API servers that the tests of a package share. Only tests import it.
+// Package servertest starts the API servers of tests. Only tests import it. The tests of a package
+// share their API servers:
 //
 //	var environment = servertest.New("../../config/crd/bases")
 //
@@ -8,25 +9,31 @@
 //		hub, err = client.New(environment.Config, client.Options{})
 //		return err
 //	}
+//
+// A test that changes an API server as a whole starts its own with [Start]. An API server costs some
+// three seconds of CPU time.
 package servertest
 
 import (
 	"errors"
 	"fmt"
 	"os"
+	"testing"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
 // New returns an API server with the CRDs in these directories. It is not started. It may take
-// minutes to start on a busy machine.
+// minutes to start on a busy machine. It stops within seconds: after one second it is killed, because
+// it would wait 20 seconds for its watches to end.
 func New(crds ...string) *envtest.Environment {
 	return &envtest.Environment{
 		CRDDirectoryPaths:        crds,
 		ErrorIfCRDPathMissing:    true,
 		UseExistingCluster:       new(false),
 		ControlPlaneStartTimeout: 5 * time.Minute,
+		ControlPlaneStopTimeout:  time.Second,
 	}
 }
 
@@ -34,10 +41,6 @@ func New(crds ...string) *envtest.Environment {
 // exit code of the process. The Config of an API server that runs is that of its administrator,
 // without throttling.
 func Run(tests func() int, connect func() error, environments ...*envtest.Environment) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
-	}
 	started := make(chan error)
 	for _, environment := range environments {
 		go func() { started <- start(environment) }()
@@ -57,7 +60,20 @@ func Run(tests func() int, connect func() error, environments ...*envtest.Enviro
 	return tests()
 }
 
+// Start starts an API server that stops when the test ends. Its Config is that of its administrator,
+// without throttling.
+func Start(t testing.TB, environment *envtest.Environment) {
+	t.Helper()
+	t.Cleanup(func() { stop(environment) }) // also if it did not start: some of its processes may run
+	if err := start(environment); err != nil {
+		t.Fatal(err)
+	}
+}
+
 func start(environment *envtest.Environment) error {
+	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
+		return errors.New("KUBEBUILDER_ASSETS must name the directory of etcd, kube-apiserver and kubectl: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
+	}
 	config, err := environment.Start()
 	if err != nil {
 		return fmt.Errorf("start an API server: %w", err)
@@ -66,8 +82,5 @@ func start(environment *envtest.Environment) error {
 	return nil
 }
 
-func stop(environment *envtest.Environment) {
-	if err := environment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop an API server:", err)
-	}
-}
+// stop stops an API server. Its error says only that a process had to be killed.
+func stop(environment *envtest.Environment) { _ = environment.Stop() }

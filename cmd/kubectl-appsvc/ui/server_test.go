@@ -421,16 +421,8 @@ func TestServer_says_that_the_hub_is_lost_and_returns(t *testing.T) {
 func TestServer_says_that_the_hub_has_no_CRDs(t *testing.T) {
 	t.Parallel()
 	environment := servertest.New()
-	config, err := environment.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	server, address := serve(t, Options{Config: config})
+	servertest.Start(t, environment)
+	server, address := serve(t, Options{Config: environment.Config})
 	openStream(t, server, address).until(t, func(state pageState) error {
 		for _, kind := range state.hub.Kinds {
 			if !strings.Contains(kind.Problem, "the hub has no "+kind.Resource) {

@@ -14,7 +14,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/liveness"
@@ -22,52 +21,20 @@ import (
 )
 
 var (
-	hub       client.Client        // of an administrator
-	hubConfig *rest.Config         // of an administrator
-	hubEnv    *envtest.Environment // the hub that most tests share
+	hubEnv    = servertest.New("../../../config/crd/bases") // the hub that most tests share
+	hub       client.Client                                 // of an administrator
+	hubConfig *rest.Config                                  // of an administrator
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	os.Exit(withHub(m.Run))
+	os.Exit(servertest.Run(m.Run, connect, hubEnv))
 }
 
-// withHub runs the tests with an API server that has our CRDs.
-func withHub(run func() int) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must be the directory of etcd and kube-apiserver: run `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
-	}
-	code, err := func() (int, error) {
-		var err error
-		if hubEnv, hubConfig, err = startHub(); err != nil {
-			return 1, err
-		}
-		if hub, err = newHubClient(hubConfig); err != nil {
-			return 1, err
-		}
-		return run(), nil
-	}()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-	}
-	if hubEnv != nil {
-		if err := hubEnv.Stop(); err != nil {
-			fmt.Fprintln(os.Stderr, "stop the API server:", err)
-			return 1
-		}
-	}
-	return code
-}
-
-func startHub() (*envtest.Environment, *rest.Config, error) {
-	environment := servertest.New("../../../config/crd/bases")
-	config, err := environment.Start()
-	if err != nil {
-		return nil, nil, fmt.Errorf("start the API server: %w", err)
-	}
-	config.QPS, config.Burst = -1, -1
-	return environment, config, nil
+func connect() (err error) {
+	hubConfig = hubEnv.Config
+	hub, err = newHubClient(hubConfig)
+	return err
 }
 
 func newHubClient(config *rest.Config) (client.Client, error) {
