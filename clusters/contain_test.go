@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // Volatile is a kind whose decoding panics if its text says so.
@@ -107,7 +108,7 @@ func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) 
 	neighbor := env.newMember(t, o, "panic-beside")
 	neighbor.volatiles(volatile("good"), volatile("better"))
 	healthy := neighbor.join(t)
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		return healthy.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: "default", Name: "better"}, &Volatile{})
 	})
 	const message = "the decoder panicked on the member's data"
@@ -119,7 +120,7 @@ func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) 
 		m.waitForMessage(t, message)
 		m.checkNotEngaged(t, 0)
 		m.volatiles(volatile("good"), "")
-		m.waitForEngagement(t, 1, testTimeout)
+		m.waitForEngagement(t, 1)
 	})
 
 	t.Run("in a watch of an engaged member", func(t *testing.T) {
@@ -127,10 +128,10 @@ func TestPanic_in_the_decoder_ends_only_the_session_of_the_member(t *testing.T) 
 		m.volatiles(volatile("good"), "")
 		e := m.join(t)
 		m.volatiles(volatile("good"), volatile("panic"))
-		m.waitForEnd(t, e, testTimeout)
+		m.waitForEnd(t, e)
 		m.waitForMessage(t, message)
 		m.volatiles(volatile("good"), "")
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if newest := m.newestEngagement(); newest.ctx.Err() != nil {
 				return errors.New("the member is not engaged")
 			}
@@ -155,5 +156,5 @@ func TestPanic_in_a_transform_function_ends_the_session(t *testing.T) {
 	m.createSecret(t, m.kubeconfig(t))
 	m.waitForMessage(t, "the decoder panicked on the member's data")
 	m.volatiles(volatile("good"), "")
-	m.waitForConditions(t, testTimeout, summaryConnected)
+	m.waitForConditions(t, summaryConnected)
 }

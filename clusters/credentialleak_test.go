@@ -140,7 +140,7 @@ func TestMember_that_quotes_its_token_does_not_publish_it(t *testing.T) {
 			m := env.newMember(t, o, "quotes-"+memberName(name))
 			test.fault(quoteToken(test.code))(t, m)
 			m.createSecret(t, m.kubeconfig(t))
-			m.waitForConditions(t, testTimeout, expectedConditions(test.want, "Unknown NotVerified"))
+			m.waitForConditions(t, expectedConditions(test.want, "Unknown NotVerified"))
 		})
 	}
 }

@@ -19,6 +19,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // invalidEdits returns edits that break a member's kubeconfig, and the conditions that they lead
@@ -142,12 +144,12 @@ func TestKubeconfig_that_is_edited_badly_keeps_the_connection_and_is_reported(t 
 			m := env.newMember(t, env.operator, "edited-"+memberName(name))
 			good := m.kubeconfig(t)
 			m.createSecret(t, good)
-			e := m.waitForEngagement(t, 1, testTimeout)
+			e := m.waitForEngagement(t, 1)
 			m.replaceKubeconfig(t, m.kubeconfig(t, bad.edit(t, m)))
-			m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid "+bad.want)
+			m.waitForConditions(t, "Ready True Connected, CredentialsValid "+bad.want)
 			m.checkContinues(t, e)
 			m.replaceKubeconfig(t, good)
-			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.waitForConditions(t, summaryConnected)
 			m.checkContinues(t, e)
 		})
 	}
@@ -158,12 +160,12 @@ func TestKubeconfig_that_is_edited_badly_keeps_the_connection_and_is_reported(t 
 			m := env.newMember(t, env.operator, "edited-"+memberName(name))
 			good := m.kubeconfig(t)
 			m.createSecret(t, good)
-			e := m.waitForEngagement(t, 1, testTimeout)
+			e := m.waitForEngagement(t, 1)
 			m.replaceKubeconfig(t, content)
-			m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid False KubeconfigMalformed")
+			m.waitForConditions(t, "Ready True Connected, CredentialsValid False KubeconfigMalformed")
 			m.checkContinues(t, e)
 			m.replaceKubeconfig(t, good)
-			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.waitForConditions(t, summaryConnected)
 			m.checkContinues(t, e)
 		})
 	}
@@ -190,9 +192,9 @@ func TestKubeconfig_that_is_bad_from_the_beginning_is_reported_and_can_be_repair
 			env := sharedEnv(t)
 			m := env.newMember(t, env.operator, "first-"+memberName(name))
 			m.createSecret(t, m.kubeconfig(t, test.edit(t, m)))
-			m.waitForConditions(t, testTimeout, test.want)
+			m.waitForConditions(t, test.want)
 			m.replaceKubeconfig(t, m.kubeconfig(t))
-			m.waitForEngagement(t, 1, testTimeout)
+			m.waitForEngagement(t, 1)
 		})
 	}
 }
@@ -214,9 +216,9 @@ func TestKubeconfig_rotation(t *testing.T) {
 		m.waitForCredential(t, e, m.user(), tokenID(next))
 		revoke()
 		m.createDeployment(t, "rotates-token-app")
-		e.waitForDeployment(t, "rotates-token-app", testTimeout)
+		e.waitForDeployment(t, "rotates-token-app")
 		m.checkContinues(t, e)
-		m.waitForConditions(t, testTimeout, summaryConnected)
+		m.waitForConditions(t, summaryConnected)
 		if now := env.member.listRequests(m.user()); !slices.Equal(lists, now) {
 			t.Errorf("the operator listed again (-before +after)\n%s", cmp.Diff(lists, now))
 		}
@@ -238,7 +240,7 @@ func TestKubeconfig_rotation(t *testing.T) {
 		lists, before := env.member.listRequests(user), env.member.credentialIDs(user)
 		m.makeWatchesResumable(t, e)
 		m.replaceKubeconfig(t, m.kubeconfig(t, withCertificate(second.CertData, second.KeyData)))
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if after := env.member.credentialIDs(user); len(after) <= len(before) {
 				return fmt.Errorf("only the certificates %v were used", after)
 			}
@@ -246,9 +248,9 @@ func TestKubeconfig_rotation(t *testing.T) {
 		})
 		m.waitForCredential(t, e, user, env.member.credentialIDs(user)[len(before)])
 		m.createDeployment(t, "rotates-certificate-app")
-		e.waitForDeployment(t, "rotates-certificate-app", testTimeout)
+		e.waitForDeployment(t, "rotates-certificate-app")
 		m.checkContinues(t, e)
-		m.waitForConditions(t, testTimeout, summaryConnected)
+		m.waitForConditions(t, summaryConnected)
 		if now := env.member.listRequests(user); !slices.Equal(lists, now) {
 			t.Errorf("the operator listed again (-before +after)\n%s", cmp.Diff(lists, now))
 		}
@@ -261,13 +263,13 @@ func TestKubeconfig_rotation(t *testing.T) {
 		first, old := m.join(t), m.link
 		m.changeAddress(t)
 		m.replaceKubeconfig(t, m.kubeconfig(t))
-		second := m.waitForEngagement(t, 2, testTimeout)
-		m.waitForEnd(t, first, testTimeout)
+		second := m.waitForEngagement(t, 2)
+		m.waitForEnd(t, first)
 		m.checkContinues(t, second)
 		if !second.overlapping {
 			t.Error("the old engagement ended first")
 		}
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if _, open := old.connectionCounts(); open > 0 {
 				return fmt.Errorf("%d connections to the old server are open", open)
 			}
@@ -284,11 +286,11 @@ func TestKubeconfig_rotation(t *testing.T) {
 		old := m.link
 		m.changeAddress(t)
 		m.replaceKubeconfig(t, m.kubeconfig(t))
-		m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid Unknown NotVerified")
+		m.waitForConditions(t, "Ready True Connected, CredentialsValid Unknown NotVerified")
 		m.checkContinues(t, e)
 		m.link = old
 		m.replaceKubeconfig(t, m.kubeconfig(t))
-		m.waitForConditions(t, testTimeout, summaryConnected)
+		m.waitForConditions(t, summaryConnected)
 		m.checkContinues(t, e)
 		env.operator.recorder.setRefuse("")
 	})
@@ -300,7 +302,7 @@ func TestKubeconfig_rotation(t *testing.T) {
 func (m *testMember) waitForCredential(t *testing.T, e engagement, user, credential string) {
 	t.Helper()
 	name := "read-by-" + m.name
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if err := e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: name}, &appsv1.Deployment{}); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("read a Deployment that does not exist: %v", err) //nolint:errorlint // There may be no error.
 		}

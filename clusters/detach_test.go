@@ -10,6 +10,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // editMemberCluster changes the MemberCluster as an administrator does.
@@ -54,7 +55,7 @@ func (m *testMember) deleteMemberCluster(t *testing.T) {
 // waitForDeletion waits until the MemberCluster does not exist.
 func (m *testMember) waitForDeletion(t *testing.T) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if mc := m.memberCluster(t); mc.Name != "" {
 			return fmt.Errorf("MemberCluster %s still exists: %s", m.name, conditionSummary(mc))
 		}
@@ -82,13 +83,13 @@ func TestMemberCluster_outlives_its_Secret(t *testing.T) {
 		m.editStatus(t, func(s *v1alpha1.MemberClusterStatus) { s.Abandoned = []v1alpha1.AbandonedAppService{tombstone} })
 		before := m.memberCluster(t)
 		m.deleteSecret(t)
-		m.waitForEnd(t, e, testTimeout)
-		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.waitForEnd(t, e)
+		m.waitForConditions(t, summarySecretMissing)
 		if mc := m.memberCluster(t); mc.HasSecret() || mc.Status.CredentialsExpirationTime != nil || mc.Status.ClusterID != before.Status.ClusterID {
 			t.Errorf("the status is %+v", mc.Status)
 		}
 		m.createSecret(t, m.kubeconfig(t))
-		m.waitForEngagement(t, 2, testTimeout)
+		m.waitForEngagement(t, 2)
 		after := m.memberCluster(t)
 		if after.UID != before.UID || !after.Spec.Unschedulable || len(after.Spec.Taints) != 1 || after.Labels["team"] != "red" ||
 			len(after.Status.Abandoned) != 1 || !after.HasSecret() {
@@ -102,13 +103,13 @@ func TestMemberCluster_outlives_its_Secret(t *testing.T) {
 		m := env.newMember(t, env.operator, "outlives-identity")
 		m.join(t)
 		m.deleteSecret(t)
-		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.waitForConditions(t, summarySecretMissing)
 		m.proxy.setIdentity("another")
 		m.createSecret(t, m.kubeconfig(t))
-		m.waitForConditions(t, testTimeout, "Ready False IdentityChanged, CredentialsValid Unknown NotVerified")
+		m.waitForConditions(t, "Ready False IdentityChanged, CredentialsValid Unknown NotVerified")
 		m.checkNotEngaged(t, 1)
 		m.acceptIdentity(t, "another")
-		m.waitForEngagement(t, 2, testTimeout)
+		m.waitForEngagement(t, 2)
 	})
 
 	t.Run("until the grace period ends, if it has no setting of an administrator", func(t *testing.T) {
@@ -117,7 +118,7 @@ func TestMemberCluster_outlives_its_Secret(t *testing.T) {
 		m := env.newMember(t, env.newOperator(t, "fleet-short-grace", func(o *setup) { o.SecretGrace = 3 * time.Second }), "outlives-shortly")
 		m.join(t)
 		m.deleteSecret(t)
-		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.waitForConditions(t, summarySecretMissing)
 		since := m.memberCluster(t).Status.SecretMissingSince.Time
 		m.waitForDeletion(t)
 		if lasted := time.Since(since); lasted < 3*time.Second {
@@ -152,10 +153,10 @@ func TestMemberCluster_outlives_its_Secret(t *testing.T) {
 			m := env.newMember(t, env.operator, "outlives-"+name)
 			// A copied label of the Secret does not count as an administrator's edit.
 			m.createSecret(t, m.kubeconfig(t), "env", "test")
-			m.waitForEngagement(t, 1, testTimeout)
+			m.waitForEngagement(t, 1)
 			say(t, m)
 			m.deleteSecret(t)
-			m.waitForConditions(t, testTimeout, summarySecretMissing)
+			m.waitForConditions(t, summarySecretMissing)
 			m.backdateMissingSecret(t)
 			m.waitForReconcile(t)
 			if m.memberCluster(t).Name == "" {
@@ -181,7 +182,7 @@ func TestMemberCluster_outlives_its_Secret(t *testing.T) {
 		m.join(t)
 		m.editMemberCluster(t, setByAdministrator)
 		m.deleteSecret(t)
-		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.waitForConditions(t, summarySecretMissing)
 		m.deleteMemberCluster(t)
 		m.waitForDeletion(t)
 		m.waitForReconcile(t)
@@ -198,5 +199,5 @@ func (m *testMember) waitForReconcile(t *testing.T) {
 	t.Helper()
 	next := m.newMember(t, m.operator, fmt.Sprintf("%s-next-%d", m.name, reconciles.Add(1)))
 	next.createSecret(t, []byte("no kubeconfig"))
-	next.waitForConditions(t, testTimeout, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
+	next.waitForConditions(t, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
 }

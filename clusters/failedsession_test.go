@@ -18,7 +18,7 @@ func TestSession_that_has_failed_ends_before_the_next_probe(t *testing.T) {
 		m.volatiles(volatile("good"), "")
 		e := m.join(t)
 		m.volatiles(volatile("good"), volatile("panic"))
-		logDuration(t, "disengaged", func() { m.waitForEnd(t, e, testTimeout) })
+		logDuration(t, "disengaged", func() { m.waitForEnd(t, e) })
 		m.waitForMessage(t, "the decoder panicked")
 	})
 
@@ -28,7 +28,7 @@ func TestSession_that_has_failed_ends_before_the_next_probe(t *testing.T) {
 		silent := func(o *setup) { o.WatchSilence = 5 * time.Second }
 		m := env.newMember(t, env.newOperator(t, "fleet-unprobed-silent", noProbe, silent), "unprobed-silent")
 		e := m.join(t)
-		logDuration(t, "disengaged", func() { m.waitForEnd(t, e, testTimeout) })
+		logDuration(t, "disengaged", func() { m.waitForEnd(t, e) })
 	})
 
 	t.Run("if its objects exceed the limit", func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestSession_that_has_failed_ends_before_the_next_probe(t *testing.T) {
 		e := m.join(t)
 		m.proxy.setFault(relistOf(150))
 		m.link.resetConnections()
-		logDuration(t, "disengaged", func() { m.waitForEnd(t, e, testTimeout) })
+		logDuration(t, "disengaged", func() { m.waitForEnd(t, e) })
 		m.waitForMessage(t, "the member's objects take up more than 4Mi of memory")
 	})
 }

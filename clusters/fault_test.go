@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // faultCase is one way in which a member can be faulty.
@@ -107,16 +108,16 @@ func (m *testMember) testFaultWhenNew(t *testing.T, test faultCase) {
 	test.inject(t, m)
 	m.createSecret(t, m.kubeconfig(t))
 	if test.whenNew == unaffected {
-		m.checkUnaffected(t, m.waitForEngagement(t, 1, testTimeout))
+		m.checkUnaffected(t, m.waitForEngagement(t, 1))
 		return
 	}
 	logDuration(t, "reported", func() {
-		m.waitForConditions(t, testTimeout, expectedConditions(test.whenNew, "Unknown NotVerified"))
+		m.waitForConditions(t, expectedConditions(test.whenNew, "Unknown NotVerified"))
 	})
 	m.checkNotEngaged(t, 0)
 	m.repair(t)
 	logDuration(t, "connected", func() {
-		e := m.waitForEngagement(t, 1, testTimeout)
+		e := m.waitForEngagement(t, 1)
 		e.waitForRead(t)
 		m.checkContinues(t, e)
 	})
@@ -135,8 +136,8 @@ func TestWatch_that_sends_no_event_ends_the_engagement(t *testing.T) {
 			m := env.newMember(t, o, "silent-watch-"+memberName(name))
 			onWatches(response)(t, m)
 			e := m.join(t)
-			m.waitForEnd(t, e, testTimeout)
-			m.waitForConditions(t, testTimeout, expectedConditions(unhealthy, "True Accepted"))
+			m.waitForEnd(t, e)
+			m.waitForConditions(t, expectedConditions(unhealthy, "True Accepted"))
 		})
 	}
 }
@@ -153,17 +154,17 @@ func TestMember_that_failed_while_it_connected_stays_engaged(t *testing.T) {
 	// take. Lists are retried after a second.
 	const failing = 18 * time.Second
 	<-time.After(failing)
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if faults := m.proxy.faults(); faults < 3 {
 			return fmt.Errorf("only %d lists have failed", faults)
 		}
 		return nil
 	})
 	m.repair(t)
-	e := m.waitForEngagement(t, 1, testTimeout)
+	e := m.waitForEngagement(t, 1)
 	m.waitForProbes(t, 2)
 	m.checkContinues(t, e)
-	m.waitForConditions(t, 0, summaryConnected)
+	m.checkConditions(t, summaryConnected)
 }
 
 // testFaultWhenConnected makes a healthy member join, become faulty, and recover.
@@ -177,17 +178,17 @@ func (m *testMember) testFaultWhenConnected(t *testing.T, test faultCase) {
 		return
 	}
 	logDuration(t, "reported", func() {
-		m.waitForConditions(t, testTimeout, expectedConditions(test.whenConnected, "True Accepted"))
+		m.waitForConditions(t, expectedConditions(test.whenConnected, "True Accepted"))
 	})
-	m.waitForEnd(t, first, testTimeout)
+	m.waitForEnd(t, first)
 	m.createDeployment(t, m.name)
 	m.proxy.setIdentity(id)
 	m.repair(t)
 	logDuration(t, "connected", func() {
-		second := m.waitForEngagement(t, 2, testTimeout)
+		second := m.waitForEngagement(t, 2)
 		// The member may have been engaged before the Deployment was created and the repair. Then that
 		// engagement ends, too, and another one has the Deployment.
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			second = m.newestEngagement()
 			return second.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: m.name}, &appsv1.Deployment{})
 		})
@@ -202,10 +203,10 @@ func (m *testMember) checkUnaffected(t *testing.T, e engagement) {
 	t.Helper()
 	m.waitForFault(t)
 	m.createDeployment(t, m.name)
-	e.waitForDeployment(t, m.name, testTimeout)
+	e.waitForDeployment(t, m.name)
 	m.waitForProbes(t, 2)
 	m.checkContinues(t, e)
-	m.waitForConditions(t, 0, summaryConnected)
+	m.checkConditions(t, summaryConnected)
 }
 
 // makeWatchesResumable makes the watches of a member resume after a disconnect. client-go lists again
@@ -220,8 +221,8 @@ func (m *testMember) makeWatchesResumable(t testing.TB, e engagement) {
 		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
 	}
 	m.createObject(t, m.testEnv.member, service)
-	e.waitForDeployment(t, name, testTimeout)
-	eventually(t, testTimeout, func() error {
+	e.waitForDeployment(t, name)
+	wait.Eventually(t, func() error {
 		return e.cluster.GetClient().Get(ctx, client.ObjectKeyFromObject(service), &corev1.Service{})
 	})
 }
@@ -230,7 +231,7 @@ func (m *testMember) makeWatchesResumable(t testing.TB, e engagement) {
 // throttled for a while.
 func (e engagement) waitForRead(t testing.TB) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		return e.cluster.GetAPIReader().Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, &corev1.Namespace{})
 	})
 }

@@ -6,6 +6,8 @@ import (
 	"path"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // onLink returns a fault of the link.
@@ -88,7 +90,7 @@ func isWatch(r *http.Request) bool { return r.URL.Query().Has("watch") }
 // waitForFault waits until a request of the operator has met the fault of the proxy.
 func (m *testMember) waitForFault(t testing.TB) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if m.proxy.faults() == 0 {
 			return fmt.Errorf("no request to %s has met the fault", m.name)
 		}

@@ -25,6 +25,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/uuid"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // faultProxy is a member's view of the shared API server. It passes every request to the real API
@@ -140,7 +142,7 @@ func (m *testMember) waitForProbes(t testing.TB, count int) {
 		return m.proxy.probes
 	}
 	before := answered()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if now := answered(); now < before+count {
 			return fmt.Errorf("%s was probed %d times, want %d", m.name, now-before, count)
 		}

@@ -9,6 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // maxProbeFailures is the number of failed probes in a row after which a member is disengaged.
@@ -23,12 +25,12 @@ func TestMember_is_supervised(t *testing.T) {
 			m := env.newMember(t, env.newOperator(t, "fleet-"+memberName(name), productionProbeInterval), "health-"+memberName(name))
 			first := m.join(t)
 			m.link.setMode(t, mode)
-			m.waitForConditions(t, testTimeout, "Ready Unknown Unreachable, CredentialsValid True Accepted")
-			m.waitForEnd(t, first, testTimeout)
+			m.waitForConditions(t, "Ready Unknown Unreachable, CredentialsValid True Accepted")
+			m.waitForEnd(t, first)
 			m.createDeployment(t, m.name+"-app")
 			m.link.setMode(t, modePass)
-			second := m.waitForEngagement(t, 2, testTimeout)
-			second.waitForDeployment(t, m.name+"-app", 0)
+			second := m.waitForEngagement(t, 2)
+			second.checkDeployment(t, m.name+"-app")
 			m.checkContinues(t, second)
 			if first.cluster == second.cluster {
 				t.Error("the second engagement uses the cache of the first")
@@ -47,14 +49,14 @@ func TestMember_is_supervised(t *testing.T) {
 			m.link.resetConnections()
 			app := fmt.Sprintf("%s-%d", m.name, i)
 			m.createDeployment(t, app)
-			e.waitForDeployment(t, app, testTimeout)
+			e.waitForDeployment(t, app)
 		}
 		m.makeWatchesResumable(t, e)
 		m.checkContinues(t, e)
 		if diff := cmp.Diff(lists, env.member.listRequests(m.user())); diff != "" {
 			t.Errorf("the operator listed again (-before +after)\n%s", diff)
 		}
-		m.waitForConditions(t, 0, summaryConnected)
+		m.checkConditions(t, summaryConnected)
 	})
 
 	t.Run("the time of its last answer advances with the probes, and not after it was cut off", func(t *testing.T) {
@@ -70,7 +72,7 @@ func TestMember_is_supervised(t *testing.T) {
 		}
 		m.link.setMode(t, modeSilent)
 		since := time.Now()
-		m.waitForConditions(t, testTimeout, "Ready Unknown Unreachable, CredentialsValid True Accepted")
+		m.waitForConditions(t, "Ready Unknown Unreachable, CredentialsValid True Accepted")
 		if last := o.provider.LastAnswer(m.name); last.After(since) {
 			t.Errorf("it was cut off at %v, and the last answer is of %v", since, last)
 		}
@@ -91,7 +93,7 @@ func TestMember_is_supervised(t *testing.T) {
 			}
 		}
 		m.repair(t)
-		e := m.waitForEngagement(t, 1, testTimeout)
+		e := m.waitForEngagement(t, 1)
 		for len(found) > 0 {
 			<-found
 		}
@@ -102,7 +104,7 @@ func TestMember_is_supervised(t *testing.T) {
 			return true
 		})
 		m.replaceKubeconfig(t, m.kubeconfig(t, withServer(newNetworkLink(t, other.address()).address)))
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if n := other.faults(); n <= maxProbeFailures {
 				return fmt.Errorf("the other server was tried %d times", n)
 			}
@@ -123,10 +125,10 @@ func TestMember_is_supervised(t *testing.T) {
 		}
 		e := m.join(t)
 		m.createDeployment(t, m.name)
-		e.waitForDeployment(t, m.name, testTimeout)
+		e.waitForDeployment(t, m.name)
 		m.waitForProbes(t, maxProbeFailures)
 		m.checkContinues(t, e)
-		m.waitForConditions(t, 0, summaryConnected)
+		m.checkConditions(t, summaryConnected)
 	})
 
 	t.Run("one that no longer accepts the credentials is not Ready", func(t *testing.T) {
@@ -136,10 +138,10 @@ func TestMember_is_supervised(t *testing.T) {
 		token, revoke := m.newToken(t)
 		e := m.join(t, withToken(token))
 		revoke()
-		m.waitForConditions(t, testTimeout, "Ready False Unauthorized, CredentialsValid False Unauthorized")
-		m.waitForEnd(t, e, testTimeout)
+		m.waitForConditions(t, "Ready False Unauthorized, CredentialsValid False Unauthorized")
+		m.waitForEnd(t, e)
 		m.replaceKubeconfig(t, m.kubeconfig(t))
-		m.waitForEngagement(t, 2, testTimeout)
+		m.waitForEngagement(t, 2)
 	})
 
 	t.Run("one that no longer permits watches is not Ready", func(t *testing.T) {
@@ -153,7 +155,7 @@ func TestMember_is_supervised(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.link.resetConnections() // the open watches would continue for some minutes
-		m.waitForEnd(t, e, testTimeout)
-		m.waitForConditions(t, testTimeout, "Ready False Forbidden, CredentialsValid True Accepted")
+		m.waitForEnd(t, e)
+		m.waitForConditions(t, "Ready False Forbidden, CredentialsValid True Accepted")
 	})
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // acceptIdentity acknowledges that the member is now another cluster.
@@ -30,7 +31,7 @@ func (m *testMember) acceptIdentity(t *testing.T, id types.UID) {
 // waitForUsedAcceptance waits until the used acknowledgement of an identity is removed.
 func (m *testMember) waitForUsedAcceptance(t *testing.T) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if accepted, found := m.memberCluster(t).Annotations[v1alpha1.AnnotationAcceptIdentity]; found {
 			return fmt.Errorf("%s still accepts %q", m.name, accepted)
 		}
@@ -41,7 +42,7 @@ func (m *testMember) waitForUsedAcceptance(t *testing.T) {
 // waitForClusterID waits until the MemberCluster reports an identity.
 func (m *testMember) waitForClusterID(t *testing.T, id types.UID) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if shown := m.memberCluster(t).Status.ClusterID; shown != id {
 			return fmt.Errorf("the cluster ID of %s is %q, want %q", m.name, shown, id)
 		}
@@ -77,8 +78,8 @@ func TestIdentity_of_a_member_is_pinned(t *testing.T) {
 		first := m.join(t)
 		old := m.proxy.identity()
 		m.proxy.setIdentity("another")
-		m.waitForEnd(t, first, testTimeout)
-		m.waitForConditions(t, testTimeout, changed+"True Accepted")
+		m.waitForEnd(t, first)
+		m.waitForConditions(t, changed+"True Accepted")
 		m.waitForClusterID(t, old)
 		m.acceptIdentity(t, "a third one")
 		m.waitForAttempt(t)
@@ -87,14 +88,14 @@ func TestIdentity_of_a_member_is_pinned(t *testing.T) {
 			t.Error("an acknowledgement that was not used was removed")
 		}
 		m.acceptIdentity(t, "another")
-		m.waitForEngagement(t, 2, testTimeout)
+		m.waitForEngagement(t, 2)
 		m.waitForClusterID(t, "another")
 		m.waitForUsedAcceptance(t)
 		m.proxy.setIdentity(old) // the acknowledgement does not cover this identity
-		m.waitForConditions(t, testTimeout, changed+"True Accepted")
+		m.waitForConditions(t, changed+"True Accepted")
 		m.checkNotEngaged(t, 2)
 		m.proxy.setIdentity("another")
-		m.waitForEngagement(t, 3, testTimeout)
+		m.waitForEngagement(t, 3)
 	})
 
 	t.Run("another cluster after a restart of the operator is not engaged", func(t *testing.T) {
@@ -108,7 +109,7 @@ func TestIdentity_of_a_member_is_pinned(t *testing.T) {
 		}
 		m.proxy.setIdentity("another")
 		m.operator = env.newOperator(t, "fleet-pinned")
-		m.waitForConditions(t, testTimeout, changed+"Unknown NotVerified")
+		m.waitForConditions(t, changed+"Unknown NotVerified")
 		m.checkNotEngaged(t, 0)
 	})
 
@@ -119,10 +120,10 @@ func TestIdentity_of_a_member_is_pinned(t *testing.T) {
 		e := m.join(t)
 		next := env.newMember(t, env.operator, "pinned-next")
 		m.replaceKubeconfig(t, next.kubeconfig(t))
-		m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid Unknown NotVerified")
+		m.waitForConditions(t, "Ready True Connected, CredentialsValid Unknown NotVerified")
 		m.checkContinues(t, e)
 		m.acceptIdentity(t, next.proxy.identity())
-		e = m.waitForEngagement(t, 2, testTimeout)
+		e = m.waitForEngagement(t, 2)
 		m.waitForClusterID(t, next.proxy.identity())
 		m.waitForUsedAcceptance(t)
 		m.checkContinues(t, e)
@@ -135,8 +136,8 @@ func TestIdentity_of_a_member_is_pinned(t *testing.T) {
 		e := m.join(t)
 		m.acceptIdentity(t, "another")
 		m.proxy.setIdentity("another")
-		m.waitForEnd(t, e, testTimeout)
-		m.waitForEngagement(t, 2, testTimeout)
+		m.waitForEnd(t, e)
+		m.waitForEngagement(t, 2)
 		m.waitForClusterID(t, "another")
 	})
 
@@ -149,8 +150,8 @@ func TestIdentity_of_a_member_is_pinned(t *testing.T) {
 		m.acceptIdentity(t, "another")
 		m.proxy.setIdentity("another")
 		m.replaceKubeconfig(t, m.kubeconfig(t))
-		m.waitForEngagement(t, 2, testTimeout)
-		m.waitForEnd(t, e, testTimeout)
+		m.waitForEngagement(t, 2)
+		m.waitForEnd(t, e)
 		m.waitForClusterID(t, "another")
 	})
 }
@@ -166,19 +167,19 @@ func TestCluster_is_the_member_of_one_Secret_only(t *testing.T) {
 		second.proxy.setIdentity(first.proxy.identity())
 		e := first.join(t)
 		second.createSecret(t, second.kubeconfig(t))
-		second.waitForConditions(t, testTimeout, duplicate)
+		second.waitForConditions(t, duplicate)
 		second.waitForClusterID(t, "")
 		first.checkContinues(t, e)
 		second.replaceKubeconfig(t, second.kubeconfig(t))
 		second.waitForAttempt(t)
-		second.waitForConditions(t, 0, duplicate)
+		second.checkConditions(t, duplicate)
 		second.checkNotEngaged(t, 0)
 		first.deleteSecret(t)
-		first.waitForEnd(t, e, testTimeout)
+		first.waitForEnd(t, e)
 		second.waitForMessage(t, "If this Secret replaces it: kubectl delete membercluster twin-first")
 		second.checkNotEngaged(t, 0)
 		first.deleteMemberCluster(t)
-		second.waitForEngagement(t, 1, testTimeout)
+		second.waitForEngagement(t, 1)
 	})
 
 	t.Run("after a restart of the operator the first Secret still has the cluster", func(t *testing.T) {
@@ -196,8 +197,8 @@ func TestCluster_is_the_member_of_one_Secret_only(t *testing.T) {
 			second.createSecret(t, second.kubeconfig(t))
 			next := env.newOperator(t, namespace)
 			first.operator, second.operator = next, next
-			first.waitForEngagement(t, 1, testTimeout)
-			second.waitForConditions(t, testTimeout, duplicate)
+			first.waitForEngagement(t, 1)
+			second.waitForConditions(t, duplicate)
 			second.checkNotEngaged(t, 0)
 		}
 	})
@@ -209,10 +210,10 @@ func TestCluster_is_the_member_of_one_Secret_only(t *testing.T) {
 		forbidden.grantProbeRole(t)
 		able.proxy.setIdentity(forbidden.proxy.identity())
 		forbidden.createSecret(t, forbidden.kubeconfig(t))
-		forbidden.waitForConditions(t, testTimeout, "Ready False Forbidden, CredentialsValid Unknown NotVerified")
+		forbidden.waitForConditions(t, "Ready False Forbidden, CredentialsValid Unknown NotVerified")
 		able.createSecret(t, able.kubeconfig(t))
-		e := able.waitForEngagement(t, 1, testTimeout)
-		forbidden.waitForConditions(t, testTimeout, duplicate)
+		e := able.waitForEngagement(t, 1)
+		forbidden.waitForConditions(t, duplicate)
 		able.checkContinues(t, e)
 	})
 
@@ -223,7 +224,7 @@ func TestCluster_is_the_member_of_one_Secret_only(t *testing.T) {
 		e, others := one.join(t), other.join(t)
 		one.acceptIdentity(t, other.proxy.identity())
 		one.replaceKubeconfig(t, other.kubeconfig(t))
-		one.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid Unknown NotVerified")
+		one.waitForConditions(t, "Ready True Connected, CredentialsValid Unknown NotVerified")
 		one.checkContinues(t, e)
 		other.checkContinues(t, others)
 	})
@@ -254,11 +255,11 @@ func TestMember_that_alternates_its_responses_is_backed_off(t *testing.T) {
 		t.Errorf("%d attempts within %s", probes.Load(), took)
 	}
 	liar.proxy.setFault(nil)
-	liar.waitForConditions(t, testTimeout, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
+	liar.waitForConditions(t, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
 	owner.deleteSecret(t)
-	owner.waitForConditions(t, testTimeout, summarySecretMissing)
+	owner.waitForConditions(t, summarySecretMissing)
 	owner.deleteMemberCluster(t)
-	liar.waitForEngagement(t, 1, testTimeout)
+	liar.waitForEngagement(t, 1)
 }
 
 func TestSecret_that_had_the_name_first_is_the_member(t *testing.T) {
@@ -273,7 +274,7 @@ func TestSecret_that_had_the_name_first_is_the_member(t *testing.T) {
 	other.Namespace, other.Name = "fleet-names", "names-kubeconfig"
 	other.Labels = map[string]string{fleetLabel: "fleet-names"}
 	m.createObject(t, env.hub, other)
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		for _, event := range m.events(t) {
 			if event.Regarding.Name == other.Name && event.Reason == v1alpha1.ReasonNameConflict {
 				return nil
@@ -282,8 +283,8 @@ func TestSecret_that_had_the_name_first_is_the_member(t *testing.T) {
 		return errors.New("no event reports the name conflict")
 	})
 	m.checkContinues(t, e)
-	m.waitForConditions(t, 0, summaryConnected)
+	m.checkConditions(t, summaryConnected)
 	m.deleteSecret(t)
-	m.waitForEnd(t, e, testTimeout)
-	m.waitForEngagement(t, 2, testTimeout) // from the other Secret
+	m.waitForEnd(t, e)
+	m.waitForEngagement(t, 2) // from the other Secret
 }

@@ -18,10 +18,10 @@ func TestIdentity_belongs_to_the_MemberCluster(t *testing.T) {
 		e := victim.join(t)
 		// The member is disconnected, and its MemberCluster keeps the old identity.
 		victim.proxy.setIdentity("somewhere else")
-		victim.waitForEnd(t, e, testTimeout)
+		victim.waitForEnd(t, e)
 		other.proxy.setIdentity(id)
 		other.createSecret(t, other.kubeconfig(t))
-		other.waitForConditions(t, testTimeout, duplicate)
+		other.waitForConditions(t, duplicate)
 		other.waitForMessage(t, "is already member owner-lost")
 		other.checkNotEngaged(t, 0)
 	})
@@ -35,17 +35,17 @@ func TestIdentity_belongs_to_the_MemberCluster(t *testing.T) {
 		other.proxy.setIdentity(victim.proxy.identity())
 		victim.join(t)
 		victim.deleteSecret(t)
-		victim.waitForConditions(t, testTimeout, summarySecretMissing)
+		victim.waitForConditions(t, summarySecretMissing)
 		if err := o.stop(); err != nil {
 			t.Fatal(err)
 		}
 		next := env.newOperator(t, fleet)
 		victim.operator, other.operator = next, next
 		other.createSecret(t, other.kubeconfig(t)) // like a Secret that was renamed
-		other.waitForConditions(t, testTimeout, duplicate)
+		other.waitForConditions(t, duplicate)
 		other.waitForMessage(t, "kubectl delete membercluster owner-detached")
 		other.checkNotEngaged(t, 0)
 		victim.deleteMemberCluster(t)
-		other.waitForEngagement(t, 1, testTimeout)
+		other.waitForEngagement(t, 1)
 	})
 }

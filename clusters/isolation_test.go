@@ -9,6 +9,8 @@ import (
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // Invariant 1: one bad member never slows another.
@@ -39,8 +41,8 @@ func TestMember_connects_next_to_more_bad_members_than_may_connect_at_a_time(t *
 				other.createSecret(t, other.kubeconfig(t))
 				healthy.createSecret(t, healthy.kubeconfig(t))
 				// A member that waited for the bad ones would wait for 20 minutes.
-				other.waitForEngagement(t, 1, testTimeout)
-				healthy.waitForEngagement(t, 1, testTimeout)
+				other.waitForEngagement(t, 1)
+				healthy.waitForEngagement(t, 1)
 			}
 		})
 	}
@@ -97,11 +99,7 @@ func TestRedirect_is_not_followed(t *testing.T) {
 	}))
 	m.createSecret(t, m.kubeconfig(t))
 	for range 3 {
-		select {
-		case <-redirected:
-		case <-time.After(testTimeout):
-			t.Fatal("the member received no list")
-		}
+		wait.Receive(t, redirected, "a list")
 	}
 	if engaged := env.operator.recorder.engagements(m.name); len(engaged) > 0 {
 		t.Error("the member was engaged")

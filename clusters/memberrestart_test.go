@@ -14,6 +14,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // withOwnMemberServer returns a testEnv whose API server for members belongs to this test, and may
@@ -55,7 +57,7 @@ func (s *apiServer) restart(t *testing.T) {
 	t.Helper()
 	server := s.environment.ControlPlane.GetAPIServer()
 	_ = server.Stop()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if c, err := net.Dial("tcp", s.address()); err == nil {
 			return errors.Join(errors.New("the API server still listens"), c.Close())
 		}
@@ -77,7 +79,7 @@ func TestCache_is_up_to_date_after_the_member_restarts(t *testing.T) {
 	for i, compacted := range []bool{false, true} {
 		comes, goes := fmt.Sprintf("mortal-comes-%d", i), fmt.Sprintf("mortal-goes-%d", i)
 		m.createDeployment(t, goes)
-		m.newestEngagement().waitForDeployment(t, goes, testTimeout)
+		m.newestEngagement().waitForDeployment(t, goes)
 		m.link.setMode(t, modeSilent) // the operator does not see the following changes
 		m.createDeployment(t, comes)
 		deleted := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: memberNamespace, Name: goes}}
@@ -91,7 +93,7 @@ func TestCache_is_up_to_date_after_the_member_restarts(t *testing.T) {
 		m.link.resetConnections()
 		m.link.setMode(t, modePass)
 		logDuration(t, fmt.Sprintf("with compaction %t: up to date", compacted), func() {
-			eventually(t, testTimeout, func() error {
+			wait.Eventually(t, func() error {
 				cached := m.newestEngagement().cluster.GetClient()
 				if err := cached.Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: comes}, &appsv1.Deployment{}); err != nil {
 					return err
@@ -102,7 +104,7 @@ func TestCache_is_up_to_date_after_the_member_restarts(t *testing.T) {
 				return nil
 			})
 		})
-		m.waitForConditions(t, testTimeout, summaryConnected)
+		m.waitForConditions(t, summaryConnected)
 		m.checkContinues(t, m.newestEngagement())
 		t.Logf("%d engagements and %d lists so far", len(m.operator.recorder.engagements(m.name)), len(ownEnv.member.listRequests(m.user())))
 	}
@@ -122,21 +124,21 @@ func TestMember_that_flaps_is_reconnected_with_delays(t *testing.T) {
 	o := env.newOperator(t, "fleet-flapping", func(o *setup) { o.ProbeInterval = 200 * time.Millisecond })
 	m := env.newMember(t, o, "flapping")
 	m.join(t)
-	const sessions = 5
+	const sessions = 4
 	begun := time.Now()
 	// The member fails as soon as it is connected, and recovers as soon as the operator has
 	// disengaged it.
 	for n := 1; n < sessions; n++ {
 		e := m.newestEngagement()
 		m.link.setMode(t, modeRefuse)
-		m.waitForEnd(t, e, testTimeout)
+		m.waitForEnd(t, e)
 		m.link.setMode(t, modePass)
-		m.waitForEngagement(t, n+1, testTimeout)
+		m.waitForEngagement(t, n+1)
 	}
-	// Sessions begin at 0, 1, 3, 7 and 15 seconds or later. Each session causes two status writes
+	// Sessions begin at 0, 1, 3 and 7 seconds or later. Each session causes two status writes
 	// and two events: when it begins and when it ends. There is one more of each for the
 	// credentials. A status write from a cache that is a moment behind is refused, and repeated.
-	if took := time.Since(begun); took < 15*time.Second {
+	if took := time.Since(begun); took < 7*time.Second {
 		t.Errorf("%d sessions began within %s", sessions, took)
 	}
 	var status, events int
@@ -153,6 +155,6 @@ func TestMember_that_flaps_is_reconnected_with_delays(t *testing.T) {
 	if status > 2*sessions+3 || events > 2*sessions+1 {
 		t.Error("want two status writes and two events for each session")
 	}
-	logDuration(t, "connected", func() { m.waitForConditions(t, testTimeout, summaryConnected) })
+	logDuration(t, "connected", func() { m.waitForConditions(t, summaryConnected) })
 	m.checkContinues(t, m.newestEngagement())
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // A member that sends endless data, or data that is small on the wire and large in memory, uses a
@@ -78,7 +80,7 @@ func TestMember_uses_a_limited_amount_of_memory(t *testing.T) {
 			runtime.GC()
 			before, peak := heapBytes(), uint64(0)
 			m.createSecret(t, m.kubeconfig(t))
-			eventually(t, testTimeout, func() error {
+			wait.Eventually(t, func() error {
 				if peak = max(peak, heapBytes()); peak > before+maxMemory {
 					t.Fatalf("%d MiB are used", (peak-before)>>20)
 				}
@@ -153,7 +155,7 @@ func TestMembers_take_turns_with_large_lists(t *testing.T) {
 		m.createSecret(t, m.kubeconfig(t))
 	}
 	for n := range int64(members) {
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if arrived.Load() <= n {
 				return fmt.Errorf("%d lists have arrived", arrived.Load())
 			}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // The status stores the time since which the Secret is missing, so a restart of the operator does
@@ -31,7 +32,7 @@ func TestGrace_period_continues_after_a_restart_of_the_operator(t *testing.T) {
 	for _, m := range []*testMember{m, longGone} {
 		m.join(t)
 		m.deleteSecret(t)
-		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.waitForConditions(t, summarySecretMissing)
 	}
 	since := m.memberCluster(t).Status.SecretMissingSince
 	if err := o.stop(); err != nil {
@@ -50,7 +51,7 @@ func TestGrace_period_continues_after_a_restart_of_the_operator(t *testing.T) {
 // waitForStatus waits until the operator has written the status for the current spec.
 func (m *testMember) waitForStatus(t *testing.T) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if mc := m.memberCluster(t); mc.Generation == 0 || mc.Status.ObservedGeneration != mc.Generation {
 			return fmt.Errorf("%s: generation %d is observed, want %d", m.name, mc.Status.ObservedGeneration, mc.Generation)
 		}
@@ -104,18 +105,18 @@ func TestMembers_of_a_namespace_that_is_no_longer_a_source_are_detached(t *testi
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 	})
 	next := env.newOperator(t, fleet, func(o *setup) { o.sources[0].Namespace = wrong })
-	m.waitForConditions(t, testTimeout, summarySecretMissing)
+	m.waitForConditions(t, summarySecretMissing)
 	twin.operator = &operator{namespace: wrong, recorder: next.recorder}
 	twin.proxy.setIdentity(m.proxy.identity())
 	secret := &corev1.Secret{Data: map[string][]byte{"kubeconfig": twin.kubeconfig(t)}}
 	secret.Namespace, secret.Name, secret.Labels = wrong, twin.name, map[string]string{selectedLabel: "true", fleetLabel: fleet}
 	twin.createObject(t, env.hub, secret)
-	twin.waitForConditions(t, testTimeout, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
+	twin.waitForConditions(t, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
 	if err := next.stop(); err != nil {
 		t.Fatal(err)
 	}
 	m.operator = env.newOperator(t, fleet)
-	m.waitForEngagement(t, 1, testTimeout)
+	m.waitForEngagement(t, 1)
 	if after := m.memberCluster(t); after.UID != before.UID || after.Status.ClusterID != before.Status.ClusterID || !after.HasSecret() {
 		t.Errorf("the MemberCluster was %+v\nand is %+v", before, after)
 	}
@@ -128,7 +129,7 @@ func TestMetrics_report_a_member_as_down_while_its_Secret_is_missing(t *testing.
 	e := m.join(t)
 	m.waitForMetrics(t, map[string]float64{"up": 1, "connections_total": 1, "credential_expiry_timestamp_seconds": -1, "probe_latency_seconds": -1})
 	m.deleteSecret(t)
-	m.waitForEnd(t, e, testTimeout)
+	m.waitForEnd(t, e)
 	m.waitForMetrics(t, map[string]float64{"up": 0, "connections_total": 1})
 	m.deleteMemberCluster(t)
 	m.waitForMetrics(t, map[string]float64{})
@@ -137,7 +138,7 @@ func TestMetrics_report_a_member_as_down_while_its_Secret_is_missing(t *testing.
 // waitForMetrics waits until the metrics of the member have these values; -1 stands for any value.
 func (m *testMember) waitForMetrics(t *testing.T, want map[string]float64) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		families, err := metrics.Registry.Gather()
 		if err != nil {
 			return err
@@ -183,7 +184,7 @@ func TestOperator_with_a_wrong_selector_keeps_the_settings_of_administrators(t *
 	}
 	wrong := env.newOperator(t, fleet, func(o *setup) { o.sources[0].Selector = labels.SelectorFromSet(labels.Set{"no-such": "label"}) })
 	for _, m := range members {
-		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.waitForConditions(t, summarySecretMissing)
 	}
 	members[2].backdateMissingSecret(t)
 	members[2].editMemberCluster(t, func(mc *v1alpha1.MemberCluster) { mc.Spec.Taints = nil })
@@ -194,7 +195,7 @@ func TestOperator_with_a_wrong_selector_keeps_the_settings_of_administrators(t *
 	right := env.newOperator(t, fleet)
 	for _, m := range members {
 		m.operator = right
-		m.waitForEngagement(t, 1, testTimeout)
+		m.waitForEngagement(t, 1)
 		mc := m.memberCluster(t)
 		if mc.UID != uids[m.name] || mc.Status.ClusterID != ids[m.name] || mc.Spec.Unschedulable != (m.name != "selector-plain") || !mc.HasSecret() {
 			t.Errorf("%s is %+v", m.name, mc)
@@ -212,11 +213,11 @@ func TestSecret_that_describes_another_member_now_detaches_the_previous_one(t *t
 	secret.Namespace, secret.Name = "fleet-argo-renamed", "argo"
 	secret.Labels = map[string]string{"argocd.argoproj.io/secret-type": "cluster", fleetLabel: "fleet-argo-renamed"}
 	before.createObject(t, env.hub, secret)
-	before.waitForConditions(t, testTimeout, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
+	before.waitForConditions(t, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
 	secret.Data["name"] = []byte("argo-after")
 	if err := env.hub.admin.Update(ctx, secret); err != nil {
 		t.Fatal(err)
 	}
-	before.waitForConditions(t, testTimeout, summarySecretMissing)
-	after.waitForConditions(t, testTimeout, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
+	before.waitForConditions(t, summarySecretMissing)
+	after.waitForConditions(t, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
 }

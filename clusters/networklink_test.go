@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // mode determines what a networkLink does with connections.
@@ -326,7 +328,7 @@ func TestNetworkLink_modes(t *testing.T) {
 	}
 	var timeout net.Error
 	first := dial()
-	if err := answers(first, testTimeout); err != nil {
+	if err := answers(first, wait.Patience); err != nil {
 		t.Errorf("pass: %v", err)
 	}
 	l.setMode(t, modeSilent)
@@ -338,12 +340,12 @@ func TestNetworkLink_modes(t *testing.T) {
 		t.Errorf("silent, a new connection: %v", err)
 	}
 	l.setMode(t, modePass)
-	if err := answers(second, testTimeout); err != nil {
+	if err := answers(second, wait.Patience); err != nil {
 		t.Errorf("pass again: %v", err)
 	}
 	_ = l.setModeWithDelay(modeSlow, 60*time.Millisecond)
 	third := dial()
-	if begun := time.Now(); answers(third, testTimeout) != nil || time.Since(begun) < 100*time.Millisecond {
+	if begun := time.Now(); answers(third, wait.Patience) != nil || time.Since(begun) < 100*time.Millisecond {
 		t.Errorf("slow: answered after %s", time.Since(begun))
 	}
 	l.setMode(t, modeDropSYN)
@@ -351,7 +353,7 @@ func TestNetworkLink_modes(t *testing.T) {
 		t.Errorf("drop: %v", err)
 	}
 	l.setMode(t, modeRefuse)
-	if err := answers(third, testTimeout); err == nil {
+	if err := answers(third, wait.Patience); err == nil {
 		t.Error("refuse: an old connection works")
 	}
 	if _, err := net.Dial("tcp", l.address); !errors.Is(err, syscall.ECONNREFUSED) {
@@ -359,14 +361,14 @@ func TestNetworkLink_modes(t *testing.T) {
 	}
 	l.setMode(t, modePass)
 	fourth := dial()
-	if err := answers(fourth, testTimeout); err != nil {
+	if err := answers(fourth, wait.Patience); err != nil {
 		t.Errorf("pass after refuse: %v", err)
 	}
 	l.resetConnections()
-	if err := answers(fourth, testTimeout); err == nil {
+	if err := answers(fourth, wait.Patience); err == nil {
 		t.Error("after resetConnections: an old connection works")
 	}
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if accepted, open := l.connectionCounts(); accepted != 4 || open != 0 {
 			return fmt.Errorf("%d connections were made and %d are open, want 4 and 0", accepted, open)
 		}

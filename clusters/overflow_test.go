@@ -39,11 +39,11 @@ func TestMember_with_an_incomplete_cache_is_not_engaged(t *testing.T) {
 	m := env.newMember(t, env.newOperator(t, "fleet-overflow", func(o *setup) { o.MaxListBytes = 4 << 20 }), "overflow")
 	m.proxy.setFault(serveAllKinds(150))
 	m.createSecret(t, m.kubeconfig(t))
-	m.waitForConditions(t, testTimeout, expectedConditions(unhealthy, "Unknown NotVerified"))
+	m.waitForConditions(t, expectedConditions(unhealthy, "Unknown NotVerified"))
 	m.waitForMessage(t, "the member's objects take up more than 4Mi of memory")
 	m.checkNotEngaged(t, 0)
 	m.proxy.setFault(serveAllKinds(50))
-	e := m.waitForEngagement(t, 1, testTimeout)
+	e := m.waitForEngagement(t, 1)
 	m.checkContinues(t, e)
 }
 
@@ -58,12 +58,12 @@ func TestReady_is_Unknown_while_connecting_takes_long_after_a_restart_of_the_ope
 		t.Fatal(err)
 	}
 	m.proxy.setFault(serveAllKinds(200))
-	m.waitForConditions(t, 0, summaryConnected)
+	m.checkConditions(t, summaryConnected)
 	m.operator = env.newOperator(t, fleet, func(o *setup) {
 		// With these values, the operator throttles the member for some sixteen seconds. A busy machine
 		// still answers within the timeout.
 		o.ConnectTimeout, o.ReadBurst, o.ReadRate = 5*time.Second, 64<<10, 1<<19
 	})
-	m.waitForConditions(t, testTimeout, "Ready Unknown Connecting, CredentialsValid True Accepted")
-	m.waitForEngagement(t, 1, testTimeout)
+	m.waitForConditions(t, "Ready Unknown Connecting, CredentialsValid True Accepted")
+	m.waitForEngagement(t, 1)
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // The provider returns a member's Cluster only between its engagement and the end of its session,
@@ -22,16 +24,16 @@ func TestProvider_returns_a_cluster_only_while_it_is_engaged(t *testing.T) {
 	m.checkContinues(t, first) // Engage of the next session has not returned
 
 	m.deleteSecret(t)
-	m.waitForEnd(t, first, testTimeout)
+	m.waitForEnd(t, first)
 	m.checkNoCluster(t)
-	m.waitForConditions(t, testTimeout, summarySecretMissing)
+	m.waitForConditions(t, summarySecretMissing)
 
 	m.createSecret(t, m.kubeconfig(t))
-	next := m.waitForEngagement(t, 2, testTimeout)
+	next := m.waitForEngagement(t, 2)
 	close(late.resume)
 	<-late.returned
 	m.waitForReconcile(t) // meanwhile the first attempt ends
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		_, before := old.connectionCounts()
 		if _, open := m.link.connectionCounts(); open != 1 || before > 0 {
 			return fmt.Errorf("%d connections to the new server are open, and %d to the old one", open, before)
@@ -40,7 +42,7 @@ func TestProvider_returns_a_cluster_only_while_it_is_engaged(t *testing.T) {
 	})
 	m.checkContinues(t, next)
 	m.deleteSecret(t)
-	m.waitForEnd(t, next, testTimeout)
+	m.waitForEnd(t, next)
 	m.checkNoCluster(t)
 }
 

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // The operator parses quantities. A single expensive quantity could end its process, or keep it
@@ -43,7 +44,7 @@ func TestNode_with_an_expensive_quantity_is_not_counted(t *testing.T) {
 				return true
 			})
 			e := m.join(t)
-			eventually(t, testTimeout, func() error {
+			wait.Eventually(t, func() error {
 				status := m.memberCluster(t).Status
 				c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionAllocatableKnown)
 				if c == nil || c.Reason == v1alpha1.ReasonConnecting || c.Status != test.status || status.Allocatable.Cpu().String() != test.cpus {
@@ -103,19 +104,19 @@ func TestDeployment_with_an_expensive_quantity_affects_only_its_member(t *testin
 				first := m.join(t)
 				onWatches(respondWithQuantity(addedEvent, quantity))(t, m)
 				m.waitForMessage(t, "the member sends a quantity that is too expensive to parse")
-				m.waitForEnd(t, first, testTimeout)
+				m.waitForEnd(t, first)
 				healthy.checkContinues(t, e)
 			})
 		}
 	})
 	healthy.createDeployment(t, "beside-quantities")
-	e.waitForDeployment(t, "beside-quantities", testTimeout)
+	e.waitForDeployment(t, "beside-quantities")
 }
 
 // waitForMessage waits until the message of the Ready condition contains a text.
 func (m *testMember) waitForMessage(t testing.TB, what string) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		c := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionReady)
 		if c == nil || !strings.Contains(c.Message, what) {
 			return fmt.Errorf("%s: the condition Ready is %+v, want message %q", m.name, c, what)

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/transport"
 
 	"github.com/fleetwright/fleetwright/internal/leasefence" //nolint:depguard // The test ends a leadership.
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // A renewal has two effects: a token exists, and the Secret has it. These tests end the operator, or
@@ -131,11 +132,7 @@ func TestToken_renewal_of_a_replica_that_lost_the_Lease_is_not_stored(t *testing
 	<-arrived
 	lease.takeOver(t)
 	resume()
-	select {
-	case <-refused:
-	case <-time.After(testTimeout):
-		t.Fatal("the fence refused no write of the Secret")
-	}
+	wait.Receive(t, refused, "a write of the Secret that the fence refuses")
 	if _, token := m.storedKubeconfig(t); token != old || m.writes("secrets") != 0 {
 		t.Errorf("the Secret was written %d times", m.writes("secrets"))
 	}
@@ -149,7 +146,7 @@ func TestToken_renewal_of_a_replica_that_lost_the_Lease_is_not_stored(t *testing
 	}
 	t.Cleanup(func() { _ = next.stop() })
 	m.operator = next
-	e := m.waitForEngagement(t, 1, testTimeout)
+	e := m.waitForEngagement(t, 1)
 	m.waitForCredential(t, e, m.user(), tokenID(m.waitForRenewal(t, old)))
 	if diff := cmp.Diff(map[string]float64{"renewed": 1, "failed": 0}, m.renewals(t)); diff != "" {
 		t.Errorf("renewals (-want +got):\n%s", diff)
@@ -175,7 +172,7 @@ func TestToken_renewal_does_not_overwrite_a_kubeconfig_that_was_replaced(t *test
 			replaced := m.kubeconfig(t, withToken(other))
 			m.replaceKubeconfig(t, replaced)
 			resume()
-			eventually(t, testTimeout, func() error {
+			wait.Eventually(t, func() error {
 				if m.writes("secrets") == 0 {
 					return errors.New("the first renewal has not tried to write")
 				}
@@ -193,7 +190,7 @@ func TestToken_renewal_does_not_overwrite_a_kubeconfig_that_was_replaced(t *test
 			if diff := cmp.Diff(tokenClaims(t, other)["kubernetes.io"], tokenClaims(t, want)["kubernetes.io"]); diff != "" {
 				t.Errorf("the token is bound to something else (-want +got):\n%s", diff)
 			}
-			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.waitForConditions(t, summaryConnected)
 			m.checkContinues(t, e)
 			if got := m.renewals(t); got["failed"] != 0 || (got["renewed"] == 1) != isDue {
 				t.Errorf("the renewals are %v", got)
@@ -237,7 +234,7 @@ func TestOperator_that_ends_before_it_stores_the_token_renews_it_after_a_restart
 		m.operator = m.startAgain(t, fleet, endBeforeWrite)
 		restarted = append(restarted, m.operator)
 		<-reached
-		m.waitForEngagement(t, 1, testTimeout)
+		m.waitForEngagement(t, 1)
 		m.waitForProbes(t, 1)
 		if err := m.operator.stop(); err != nil {
 			t.Fatal(err)
@@ -251,9 +248,9 @@ func TestOperator_that_ends_before_it_stores_the_token_renews_it_after_a_restart
 	}
 
 	m.operator = m.startAgain(t, fleet)
-	e := m.waitForEngagement(t, 1, testTimeout)
+	e := m.waitForEngagement(t, 1)
 	m.waitForCredential(t, e, m.user(), tokenID(m.waitForRenewal(t, old)))
-	m.waitForConditions(t, testTimeout, summaryConnected)
+	m.waitForConditions(t, summaryConnected)
 	for _, o := range restarted {
 		if writes := env.hub.writeRequests(o); len(writes) > 0 {
 			t.Errorf("the operator wrote after a restart: %v", writes)
@@ -295,9 +292,9 @@ func TestOperator_that_ends_after_it_stored_the_token_does_not_renew_it_again(t 
 		t.Fatal("the Secret has the old token")
 	}
 	m.operator = m.startAgain(t, fleet)
-	e := m.waitForEngagement(t, 1, testTimeout)
+	e := m.waitForEngagement(t, 1)
 	m.waitForCredential(t, e, m.user(), tokenID(next))
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if at := m.memberCluster(t).Status.CredentialsExpirationTime; at == nil || !at.Time.Equal(claimedTime(t, next, "exp")) {
 			return fmt.Errorf("the credentials expire at %s", at)
 		}
@@ -317,7 +314,7 @@ func TestOperator_that_ends_after_it_stored_the_token_does_not_renew_it_again(t 
 		t.Fatal(err)
 	}
 	m.operator = m.startAgain(t, fleet)
-	m.waitForEngagement(t, 1, testTimeout)
+	m.waitForEngagement(t, 1)
 	m.waitForProbes(t, 3)
 	if writes := env.hub.writeRequests(m.operator); len(writes) > 0 {
 		t.Errorf("the operator wrote after the restart at rest: %v", writes)

@@ -7,6 +7,8 @@ import (
 	"runtime/pprof"
 	"strings"
 	"testing"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // This test does not run in parallel with others, because it counts goroutines and open files of
@@ -34,7 +36,7 @@ func TestMembers_that_leave_release_all_resources(t *testing.T) {
 		joinAndLeave(t, members)
 	}
 	t.Logf("%d goroutines and %d files at the beginning, %d and %d after %d members left %d times", goroutines, files, runtime.NumGoroutine(), openFiles(t), count, rounds)
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		for _, m := range members {
 			if _, open := m.link.connectionCounts(); open > 0 {
 				return fmt.Errorf("%d connections to %s are open", open, m.name)
@@ -71,7 +73,7 @@ func joinAndLeave(t *testing.T, members []*testMember) {
 		}
 	}
 	for i, m := range healthy {
-		m.waitForEngagement(t, times[i]+1, testTimeout)
+		m.waitForEngagement(t, times[i]+1)
 	}
 	for i, m := range healthy {
 		switch i % 4 {
@@ -87,7 +89,7 @@ func joinAndLeave(t *testing.T, members []*testMember) {
 		m.deleteSecret(t)
 	}
 	for _, m := range members {
-		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.waitForConditions(t, summarySecretMissing)
 	}
 	for _, m := range members {
 		m.link.setMode(t, modePass)

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 func TestSecret_describes_a_member(t *testing.T) {
@@ -29,7 +30,7 @@ func TestSecret_describes_a_member(t *testing.T) {
 		m.createDeployment(t, "becomes-app")
 		e := m.join(t)
 		m.checkContinues(t, e)
-		e.waitForDeployment(t, "becomes-app", 0)
+		e.checkDeployment(t, "becomes-app")
 		var apps appsv1.DeploymentList
 		if err := e.cluster.GetClient().List(ctx, &apps, client.MatchingFields{imageIndex: "becomes-app"}); err != nil || len(apps.Items) != 1 {
 			t.Errorf("the index returns %d Deployments, %v", len(apps.Items), err)
@@ -60,7 +61,7 @@ func TestSecret_describes_a_member(t *testing.T) {
 				condition(v1alpha1.ConditionAllocatableKnown, v1alpha1.ReasonNodesListed, "the sum over the nodes that accept pods"),
 			},
 		}
-		eventually(t, testTimeout, func() error { // the cluster info is read after the engagement
+		wait.Eventually(t, func() error { // the cluster info is read after the engagement
 			if diff := cmp.Diff(want, m.memberCluster(t).Status, cmpopts.IgnoreFields(metav1.Condition{}, "LastTransitionTime")); diff != "" {
 				return fmt.Errorf("(-want +got)\n%s", diff)
 			}
@@ -94,12 +95,12 @@ func TestSecret_describes_a_member(t *testing.T) {
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "labels")
 		m.createSecret(t, m.kubeconfig(t), "env", "test", "zone", "east")
-		m.waitForEngagement(t, 1, testTimeout)
+		m.waitForEngagement(t, 1)
 		has := func(want map[string]string) {
 			t.Helper()
 			want = maps.Clone(want)
 			want[selectedLabel], want[fleetLabel] = "true", namespace
-			eventually(t, testTimeout, func() error {
+			wait.Eventually(t, func() error {
 				if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 					return errors.New(diff)
 				}
@@ -134,7 +135,7 @@ func TestSecret_describes_a_member(t *testing.T) {
 		env := sharedEnv(t)
 		m := env.newMember(t, env.operator, "tool-labels")
 		m.createSecret(t, m.kubeconfig(t), "env", "test", "argocd.argoproj.io/instance", "fleet", "app.kubernetes.io/instance", "fleet")
-		m.waitForEngagement(t, 1, testTimeout)
+		m.waitForEngagement(t, 1)
 		want := map[string]string{"env": "test", selectedLabel: "true", fleetLabel: namespace}
 		if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 			t.Errorf("(-want +got)\n%s", diff)
@@ -148,7 +149,7 @@ func TestSecret_describes_a_member(t *testing.T) {
 		if err := env.hub.admin.Apply(ctx, applied, client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if diff := cmp.Diff(want, m.memberCluster(t).Labels); diff != "" {
 				return errors.New(diff)
 			}
@@ -180,9 +181,9 @@ func TestSecret_describes_a_member(t *testing.T) {
 			m := env.newMember(t, env.operator, test.name)
 			e := m.join(t)
 			test.end(t, m)
-			m.waitForEnd(t, e, testTimeout)
-			m.waitForConditions(t, testTimeout, summarySecretMissing)
-			eventually(t, testTimeout, func() error {
+			m.waitForEnd(t, e)
+			m.waitForConditions(t, summarySecretMissing)
+			wait.Eventually(t, func() error {
 				if _, err := env.operator.provider.Get(ctx, multicluster.ClusterName(m.name)); !errors.Is(err, multicluster.ErrClusterNotFound) {
 					return fmt.Errorf("the provider still has the member: %w", err)
 				}
@@ -200,9 +201,9 @@ func TestSecret_describes_a_member(t *testing.T) {
 		m := env.newMember(t, env.operator, "again")
 		first := m.join(t)
 		m.deleteSecret(t)
-		m.waitForEnd(t, first, testTimeout)
+		m.waitForEnd(t, first)
 		m.createSecret(t, m.kubeconfig(t))
-		second := m.waitForEngagement(t, 2, testTimeout)
+		second := m.waitForEngagement(t, 2)
 		m.checkContinues(t, second)
 	})
 
@@ -213,15 +214,15 @@ func TestSecret_describes_a_member(t *testing.T) {
 		first := env.operator.recorder.blockNext(m.name)
 		m.createSecret(t, m.kubeconfig(t))
 		<-first.called
-		m.waitForConditions(t, testTimeout, "Ready Unknown Connecting, CredentialsValid Unknown NotVerified")
+		m.waitForConditions(t, "Ready Unknown Connecting, CredentialsValid Unknown NotVerified")
 		m.deleteSecret(t)
-		m.waitForConditions(t, testTimeout, summarySecretMissing)
+		m.waitForConditions(t, summarySecretMissing)
 		m.createSecret(t, m.kubeconfig(t))
-		second := m.waitForEngagement(t, 1, testTimeout)
+		second := m.waitForEngagement(t, 1)
 		close(first.resume)
 		<-first.returned
 		m.waitForReconcile(t) // meanwhile the first attempt ends
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if _, open := m.link.connectionCounts(); open != 1 {
 				return fmt.Errorf("%d connections are open", open)
 			}
@@ -242,7 +243,7 @@ func TestMemberCluster_can_be_changed_by_an_administrator(t *testing.T) {
 		if err := env.hub.admin.Delete(ctx, before); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if mc := m.memberCluster(t); mc.UID == before.UID || conditionSummary(mc) != summaryConnected || mc.Status.ClusterID != m.proxy.identity() {
 				return fmt.Errorf("the MemberCluster is %+v", mc)
 			}

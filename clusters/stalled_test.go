@@ -23,6 +23,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fleetwright/fleetwright/clusters/transport"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // Environment variables of a process of this test binary that runs an operator: the kubeconfig of
@@ -171,7 +172,7 @@ func TestMembers_of_an_operator_that_stalls(t *testing.T) {
 	}
 	lists := map[string][]string{}
 	for _, m := range members {
-		m.waitForConditions(t, testTimeout, summaryConnected)
+		m.waitForConditions(t, summaryConnected)
 		lists[m.name] = env.member.listRequests(m.user())
 	}
 	checkConnected := func(members []*testMember) {
@@ -190,7 +191,7 @@ func TestMembers_of_an_operator_that_stalls(t *testing.T) {
 	// may take. Probes of most members are sent in each turn.
 	for range maxProbeFailures + 1 {
 		gate.close()
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if gate.heldProbes() == 0 {
 				return errors.New("no member is probed")
 			}
@@ -202,7 +203,7 @@ func TestMembers_of_an_operator_that_stalls(t *testing.T) {
 		time.Sleep(300 * time.Millisecond) // its timers fire
 		gate.open()
 		t.Logf("%d probes were answered late", held)
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			if left := gate.heldProbes(); left > 0 {
 				return fmt.Errorf("%d probes are still held", left)
 			}
@@ -217,7 +218,7 @@ func TestMembers_of_an_operator_that_stalls(t *testing.T) {
 	// A member that is cut off meanwhile is still found.
 	cut := members[0]
 	cut.link.setMode(t, modeSilent)
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		p.stopFor(t, 2*time.Second)
 		time.Sleep(2 * time.Second)
 		if got := conditionSummary(cut.memberCluster(t)); got != "Ready Unknown Unreachable, CredentialsValid True Accepted" {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -41,7 +40,7 @@ func TestMain(m *testing.M) {
 	isSet := map[string]bool{}
 	flag.Visit(func(f *flag.Flag) { isSet[f.Name] = true })
 	if !isSet["test.fuzz"] && !isSet["test.parallel"] {
-		if err := flag.Set("test.parallel", "12"); err != nil {
+		if err := flag.Set("test.parallel", "8"); err != nil {
 			panic(err)
 		}
 	}
@@ -57,28 +56,6 @@ func TestMain(m *testing.M) {
 		startedEnv.stop()
 	}
 	os.Exit(code)
-}
-
-// testTimeout is how long a test waits for an event. Only a test that fails waits so long, however
-// busy the machine is.
-const testTimeout = 5 * time.Minute
-
-// eventually waits until check returns nil.
-func eventually(t testing.TB, within time.Duration, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	// A hundred tests that query the hub fifty times a second would leave no capacity for other
-	// requests, so the pause grows with the wait.
-	for pause := 20 * time.Millisecond; ; pause = min(pause*5/4, 400*time.Millisecond) {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %v", within, err)
-		}
-		time.Sleep(pause)
-	}
 }
 
 // testEnv has what the tests share: the API servers and an operator.

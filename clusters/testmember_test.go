@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -24,6 +23,7 @@ import (
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // testMember is one member of one operator: a Secret on the hub, and a user of the members' API
@@ -214,7 +214,7 @@ func (m *testMember) deleteSecret(t testing.TB) {
 func (m *testMember) deleteMember(t testing.TB) {
 	m.deleteSecret(t)
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: m.name}}
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if err := m.hub.admin.Delete(ctx, mc); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("MemberCluster %s still exists: %w", m.name, err)
 		}
@@ -246,35 +246,46 @@ const summaryConnected = "Ready True Connected, CredentialsValid True Accepted"
 const summarySecretMissing = "Ready False SecretMissing, CredentialsValid False SecretMissing"
 
 // waitForConditions waits until the MemberCluster has the conditions of this conditionSummary.
-func (m *testMember) waitForConditions(t testing.TB, within time.Duration, want string) {
+func (m *testMember) waitForConditions(t testing.TB, want string) {
 	t.Helper()
-	eventually(t, within, func() error {
-		if mc := m.memberCluster(t); conditionSummary(mc) != want {
-			return fmt.Errorf("%s has %s, want %s: %+v", m.name, conditionSummary(mc), want, mc.Status.Conditions)
-		}
-		return nil
-	})
+	wait.Eventually(t, func() error { return m.compareConditions(t, want) })
+}
+
+// checkConditions checks that the MemberCluster has the conditions of this conditionSummary.
+func (m *testMember) checkConditions(t testing.TB, want string) {
+	t.Helper()
+	if err := m.compareConditions(t, want); err != nil {
+		t.Error(err)
+	}
+}
+
+func (m *testMember) compareConditions(t testing.TB, want string) error {
+	t.Helper()
+	if mc := m.memberCluster(t); conditionSummary(mc) != want {
+		return fmt.Errorf("%s has %s, want %s: %+v", m.name, conditionSummary(mc), want, mc.Status.Conditions)
+	}
+	return nil
 }
 
 // join creates the Secret and waits until the member is engaged and its MemberCluster is Ready.
 func (m *testMember) join(t testing.TB, edits ...kubeconfigEdit) engagement {
 	t.Helper()
 	m.createSecret(t, m.kubeconfig(t, edits...))
-	return m.waitForEngagement(t, 1, testTimeout)
+	return m.waitForEngagement(t, 1)
 }
 
 // waitForEngagement waits until the member has been engaged that many times and its MemberCluster
 // is Ready.
-func (m *testMember) waitForEngagement(t testing.TB, times int, within time.Duration) engagement {
+func (m *testMember) waitForEngagement(t testing.TB, times int) engagement {
 	t.Helper()
 	var all []engagement
-	eventually(t, within, func() error {
+	wait.Eventually(t, func() error {
 		if all = m.operator.recorder.engagements(m.name); len(all) != times {
 			return fmt.Errorf("%s was engaged %d times, want %d: %s", m.name, len(all), times, conditionSummary(m.memberCluster(t)))
 		}
 		return nil
 	})
-	m.waitForConditions(t, testTimeout, summaryConnected)
+	m.waitForConditions(t, summaryConnected)
 	newest := all[times-1]
 	if !newest.synced {
 		t.Errorf("%s was engaged before its caches had synced", m.name)
@@ -301,13 +312,9 @@ func (m *testMember) checkContinues(t testing.TB, e engagement) {
 }
 
 // waitForEnd waits until an engagement has ended.
-func (m *testMember) waitForEnd(t testing.TB, e engagement, within time.Duration) {
+func (m *testMember) waitForEnd(t testing.TB, e engagement) {
 	t.Helper()
-	select {
-	case <-e.ctx.Done():
-	case <-time.After(within):
-		t.Fatalf("%s is still engaged after %s: %s", m.name, within, conditionSummary(m.memberCluster(t)))
-	}
+	wait.Receive(t, e.ctx.Done(), "the end of the engagement of "+m.name)
 }
 
 // createDeployment creates a Deployment on the member that the operator's caches select.
@@ -324,11 +331,21 @@ func (m *testMember) createDeployment(t testing.TB, name string) {
 }
 
 // waitForDeployment waits until the cache of an engagement has a Deployment.
-func (e engagement) waitForDeployment(t testing.TB, name string, within time.Duration) {
+func (e engagement) waitForDeployment(t testing.TB, name string) {
 	t.Helper()
-	eventually(t, within, func() error {
-		return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: name}, &appsv1.Deployment{})
-	})
+	wait.Eventually(t, func() error { return e.findDeployment(name) })
+}
+
+// checkDeployment checks that the cache of an engagement has a Deployment.
+func (e engagement) checkDeployment(t testing.TB, name string) {
+	t.Helper()
+	if err := e.findDeployment(name); err != nil {
+		t.Error(err)
+	}
+}
+
+func (e engagement) findDeployment(name string) error {
+	return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: name}, &appsv1.Deployment{})
 }
 
 // events returns the events of the hub.

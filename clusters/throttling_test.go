@@ -14,6 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/clusters"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // deploymentJSON returns a Deployment of some 20 KiB, the size of a Deployment with managed fields.
@@ -93,17 +94,13 @@ func TestMember_that_is_big_and_busy_stays_engaged(t *testing.T) {
 	}))
 	m.createSecret(t, m.kubeconfig(t))
 	var e engagement
-	logDuration(t, "engaged", func() { e = m.waitForEngagement(t, 1, testTimeout) })
+	logDuration(t, "engaged", func() { e = m.waitForEngagement(t, 1) })
 	logDuration(t, "all events sent", func() {
-		select {
-		case <-enough:
-		case <-time.After(2 * testTimeout):
-			t.Fatalf("only %d events were sent", sent.Load())
-		}
+		wait.Receive(t, enough, "the last event")
 	})
 	last := sent.Load()
 	logDuration(t, "cached", func() {
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			var app appsv1.Deployment
 			if err := e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: fmt.Sprintf("busy-%d", last%objects)}, &app); err != nil {
 				return err
@@ -115,7 +112,7 @@ func TestMember_that_is_big_and_busy_stays_engaged(t *testing.T) {
 		})
 	})
 	m.checkContinues(t, e)
-	m.waitForConditions(t, 0, summaryConnected)
+	m.checkConditions(t, summaryConnected)
 }
 
 // A watch that the operator throttles counts neither as silent nor as slow, and probes get through
@@ -153,14 +150,14 @@ func TestMember_that_is_throttled_stays_engaged(t *testing.T) {
 		})(w, r)
 	})
 	m.createSecret(t, m.kubeconfig(t))
-	e := m.waitForEngagement(t, 1, testTimeout)
+	e := m.waitForEngagement(t, 1)
 	logDuration(t, "cached", func() {
-		eventually(t, testTimeout, func() error {
+		wait.Eventually(t, func() error {
 			return e.cluster.GetClient().Get(ctx, client.ObjectKey{Namespace: memberNamespace, Name: "throttled"}, &appsv1.Deployment{})
 		})
 	})
 	if len(m.operator.recorder.engagements(m.name)) != 1 {
 		t.Error("the member was engaged again")
 	}
-	m.waitForConditions(t, 0, summaryConnected)
+	m.checkConditions(t, summaryConnected)
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/internal/tokentest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // agedToken returns a token of the member's user with this age and lifetime.
@@ -112,7 +113,7 @@ func (m *testMember) storedKubeconfig(t testing.TB) (raw []byte, token string) {
 // waitForRenewal waits until the member's Secret has another token, and returns it.
 func (m *testMember) waitForRenewal(t testing.TB, old string) (next string) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if _, next = m.storedKubeconfig(t); next == old {
 			return fmt.Errorf("the Secret still has the old token: %+v", m.memberCluster(t).Status.Conditions)
 		}
@@ -125,8 +126,8 @@ func (m *testMember) waitForRenewal(t testing.TB, old string) (next string) {
 // contains a text.
 func (m *testMember) waitForFailure(t testing.TB, text string) {
 	t.Helper()
-	m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid True RenewalFailed")
-	eventually(t, testTimeout, func() error {
+	m.waitForConditions(t, "Ready True Connected, CredentialsValid True RenewalFailed")
+	wait.Eventually(t, func() error {
 		message := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionCredentialsValid).Message
 		if !strings.Contains(message, text) {
 			return fmt.Errorf("the message is %q, want %q", message, text)
@@ -139,7 +140,7 @@ func (m *testMember) waitForFailure(t testing.TB, text string) {
 // waitForAllocatable waits for the last write of an engagement: the nodes are listed after it.
 func (m *testMember) waitForAllocatable(t testing.TB) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		known := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionAllocatableKnown)
 		if known == nil || known.Status != metav1.ConditionTrue {
 			return fmt.Errorf("AllocatableKnown is %+v", known)
@@ -151,7 +152,7 @@ func (m *testMember) waitForAllocatable(t testing.TB) {
 // waitForEvent waits for an event about an object.
 func (m *testMember) waitForEvent(t testing.TB, object, kind, reason string) {
 	t.Helper()
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		for _, e := range m.events(t) {
 			if e.Regarding.Name == object && e.Type == kind && e.Reason == reason {
 				return nil
@@ -233,15 +234,15 @@ func TestToken_is_renewed_at_half_of_its_lifetime_in_place(t *testing.T) {
 
 	m.waitForCredential(t, e, m.user(), tokenID(next))
 	m.createDeployment(t, "renews-app")
-	e.waitForDeployment(t, "renews-app", testTimeout)
+	e.waitForDeployment(t, "renews-app")
 	m.checkContinues(t, e)
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if at := m.memberCluster(t).Status.CredentialsExpirationTime; at == nil || !at.Time.Equal(claimedTime(t, next, "exp")) {
 			return fmt.Errorf("the MemberCluster says that the credentials expire at %s", at)
 		}
 		return nil
 	})
-	m.waitForConditions(t, testTimeout, summaryConnected)
+	m.waitForConditions(t, summaryConnected)
 	if now := env.member.listRequests(m.user()); !slices.Equal(lists, now) {
 		t.Errorf("the operator listed again (-before +after)\n%s", cmp.Diff(lists, now))
 	}
@@ -274,7 +275,7 @@ func TestToken_whose_renewal_the_member_refuses_is_renewed_when_it_permits_it(t 
 	m.permitRenewal(t)
 	next := m.waitForRenewal(t, old)
 	m.waitForCredential(t, e, m.user(), tokenID(next))
-	m.waitForConditions(t, testTimeout, summaryConnected)
+	m.waitForConditions(t, summaryConnected)
 	m.checkContinues(t, e)
 }
 
@@ -287,7 +288,7 @@ func TestToken_renewal_does_not_overwrite_an_edit_of_the_Secret(t *testing.T) {
 	old := m.agedToken(t, 55*time.Minute, 100*time.Minute)
 	before := m.kubeconfig(t, withToken(old))
 	m.createSecret(t, before)
-	e := m.waitForEngagement(t, 1, testTimeout)
+	e := m.waitForEngagement(t, 1)
 	asked, resume := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	m.proxy.setFault(func(_ http.ResponseWriter, r *http.Request) bool {
@@ -345,7 +346,7 @@ func TestToken_that_the_hub_does_not_store_is_renewed_when_it_does(t *testing.T)
 	}
 	next := m.waitForRenewal(t, old)
 	m.waitForCredential(t, e, m.user(), tokenID(next))
-	m.waitForConditions(t, testTimeout, summaryConnected)
+	m.waitForConditions(t, summaryConnected)
 	m.checkContinues(t, e)
 }
 
@@ -465,7 +466,7 @@ func TestToken_whose_renewal_fails_once_is_renewed_without_a_report(t *testing.T
 			m.askForRenewal(t)
 			m.waitForCredential(t, e, m.user(), tokenID(m.waitForRenewal(t, old)))
 			m.waitForEvent(t, m.name, corev1.EventTypeNormal, v1alpha1.ReasonTokenRenewed)
-			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.waitForConditions(t, summaryConnected)
 			m.checkContinues(t, e)
 			if diff := cmp.Diff(map[string]float64{"renewed": 1, "failed": 1}, m.renewals(t)); diff != "" {
 				t.Errorf("renewals (-want +got):\n%s", diff)
@@ -523,7 +524,7 @@ func TestToken_whose_renewal_keeps_failing_is_reported(t *testing.T) {
 			m.checkContinues(t, e)
 			m.proxy.setFault(nil)
 			m.waitForCredential(t, e, m.user(), tokenID(m.waitForRenewal(t, old)))
-			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.waitForConditions(t, summaryConnected)
 			m.checkContinues(t, e)
 		})
 	}
@@ -560,12 +561,8 @@ func TestToken_renewal_that_hangs_does_not_delay_the_supervision(t *testing.T) {
 	default:
 	}
 	m.deleteSecret(t)
-	m.waitForEnd(t, e, testTimeout)
-	select {
-	case <-ended: // with the session
-	case <-time.After(testTimeout):
-		t.Error("the renewal continues without its session")
-	}
+	m.waitForEnd(t, e)
+	wait.Receive(t, ended, "the end of the renewal, which ends with its session")
 }
 
 func TestSecret_with_the_annotation_and_nothing_to_renew_says_so(t *testing.T) {
@@ -626,7 +623,7 @@ func TestSecret_with_the_annotation_and_nothing_to_renew_says_so(t *testing.T) {
 			e := m.join(t, test.edits(t, m)...)
 			before, _ := m.storedKubeconfig(t)
 			m.askForRenewal(t)
-			m.waitForConditions(t, testTimeout, "Ready True Connected, CredentialsValid True NotRenewable")
+			m.waitForConditions(t, "Ready True Connected, CredentialsValid True NotRenewable")
 			message := meta.FindStatusCondition(m.memberCluster(t).Status.Conditions, v1alpha1.ConditionCredentialsValid).Message
 			if !strings.Contains(message, test.want) {
 				t.Errorf("the message is %q", message)
@@ -636,7 +633,7 @@ func TestSecret_with_the_annotation_and_nothing_to_renew_says_so(t *testing.T) {
 				t.Error("the Secret was changed")
 			}
 			m.updateSecret(t, func(s *corev1.Secret) { s.Annotations = nil })
-			m.waitForConditions(t, testTimeout, summaryConnected)
+			m.waitForConditions(t, summaryConnected)
 			m.checkContinues(t, e)
 			if got := m.renewals(t); len(got) > 0 {
 				t.Errorf("there are metrics of renewals: %v", got)
@@ -661,11 +658,11 @@ func TestOperator_that_restarts_renews_nothing_again(t *testing.T) {
 		m.askForRenewal(t)
 	}
 	next := renewed.waitForRenewal(t, old[renewed])
-	renewed.waitForConditions(t, testTimeout, summaryConnected)
+	renewed.waitForConditions(t, summaryConnected)
 	refused.waitForFailure(t, "rbac.yaml")
 	renewed.waitForAllocatable(t)
 	refused.waitForAllocatable(t)
-	eventually(t, testTimeout, func() error {
+	wait.Eventually(t, func() error {
 		if at := renewed.memberCluster(t).Status.CredentialsExpirationTime; at == nil || !at.Time.Equal(claimedTime(t, next, "exp")) {
 			return fmt.Errorf("the credentials expire at %s", at)
 		}
@@ -683,8 +680,8 @@ func TestOperator_that_restarts_renews_nothing_again(t *testing.T) {
 	for _, m := range []*testMember{renewed, refused} {
 		m.operator = again
 	}
-	renewed.waitForEngagement(t, 1, testTimeout)
-	eventually(t, testTimeout, func() error {
+	renewed.waitForEngagement(t, 1)
+	wait.Eventually(t, func() error {
 		if refused.tokenRequests() == refusals {
 			return errors.New("the refused renewal was not tried again")
 		}
