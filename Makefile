@@ -135,7 +135,7 @@ test: ## run the tests of all packages, on real API servers; of those with gorou
 test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images; FULL=1: also on large fleets; needs Node.js and Chromium
 	$(call need,etcd kube-apiserver)
 	@tools/page.sh install
-	chromium=$$(tools/chromium.sh) && KUBEBUILDER_ASSETS=$(BIN) go test ./cmd/kubectl-appsvc/ui -run TestBrowser -browser "$$chromium" -screenshots '$(SCREENSHOTS)' $(if $(FULL),-full) -count=1 -v
+	chromium=$$(tools/chromium.sh) && KUBEBUILDER_ASSETS=$(BIN) go test ./cmd/kubectl-appsvc/ui -run TestBrowser -browser "$$chromium" -screenshots '$(SCREENSHOTS)' $(if $(FULL),-full) -vet=off -timeout=20m -count=1 -v
 
 e2e: build ## run the end-to-end suites on whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))

@@ -21,10 +21,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
-
-// testTimeout is long enough on a busy machine for what usually takes almost no time.
-const testTimeout = time.Minute
 
 // serve starts a server that ends with the test, and returns it with its address.
 func serve(t *testing.T, options Options) (*Server, string) {
@@ -109,7 +107,7 @@ func openStream(t *testing.T, server *Server, address string) *stream {
 // until applies changes until a check of the state returns nil.
 func (s *stream) until(t *testing.T, check func(pageState) error) {
 	t.Helper()
-	timeout := time.After(testTimeout)
+	timeout := time.After(wait.Patience)
 	for {
 		err := check(s.state)
 		if err == nil {

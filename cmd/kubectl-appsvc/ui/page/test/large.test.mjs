@@ -4,6 +4,11 @@ import { loseCluster, opened, patchStatus, read, report, useBrowser, watchTasks 
 
 const shared = useBrowser();
 
+// The applications app-000 to last are Ready on all clusters of ten regions of this size.
+const apps = Number(process.env.UI_APPS);
+const last = `app-${String(apps - 1).padStart(3, "0")}`;
+const region = Number(process.env.UI_CLUSTERS) / 10;
+
 // Limits that hold on a machine with other work too. What was measured is printed.
 const limits = { open: 15_000, change: 10_000, blocked: 3_000 };
 
@@ -13,10 +18,10 @@ test("the clusters are folded by region, and a region unfolds", async () => {
   report("from the navigation to the first cells", performance.now() - started, limits.open);
   assert.equal(await page.locator("th.head").count(), 10);
   const text = (await page.locator('td[data-row$="/app-000"][data-column="r/region-0"]').innerText()).replace(/\s+/g, " ");
-  assert.match(text, /✓.*20\/20/);
+  assert.match(text, new RegExp(`✓.*${region}/${region}`));
   await page.locator('th[data-column="r/region-0"]').click();
   await page.locator('th[data-column="c/cluster-00000"]').waitFor();
-  assert.equal(await page.locator("table").getAttribute("aria-colcount"), "31");
+  assert.equal(await page.locator("table").getAttribute("aria-colcount"), String(1 + 10 + region));
 });
 
 test("only the cells that can be seen are in the document, and all can be reached", async () => {
@@ -25,8 +30,8 @@ test("only the cells that can be seen are in the document, and all can be reache
   assert.ok((await page.locator("td.cell").count()) < 700);
   await page.locator("#matrix").focus();
   await page.keyboard.press("Control+End");
-  await page.locator('th.app[data-row$="/app-199"]').waitFor();
-  await page.locator('td.active[data-row$="/app-199"][data-column="r/region-9"]').waitFor();
+  await page.locator(`th.app[data-row$="/${last}"]`).waitFor();
+  await page.locator(`td.active[data-row$="/${last}"][data-column="r/region-9"]`).waitFor();
   await page.keyboard.press("Control+Home");
   await page.locator('th.app[data-row$="/app-000"]').waitFor();
 });
@@ -48,20 +53,20 @@ test("an update of one application is on the screen soon", async () => {
   report("longest time without reaction", await page.evaluate(() => window.longest), limits.blocked);
 });
 
-test("a cluster that dies changes 200 applications, and the page stays responsive", async () => {
+test("a cluster that dies changes all applications, and the page stays responsive", async () => {
   const page = await opened(await shared.open());
   await page.evaluate(watchTasks);
   const { items } = await read("appservices");
   const lost = loseCluster("cluster-00007", items);
   // Meanwhile, a user types.
   const started = performance.now();
-  await page.getByLabel("Text").fill("app-1");
-  await page.waitForFunction(() => document.querySelector("table").getAttribute("aria-rowcount") === "101");
-  report("a filter while 200 applications change", performance.now() - started, limits.change);
+  await page.getByLabel("Text").fill("app-01");
+  await page.waitForFunction(() => document.querySelector("table").getAttribute("aria-rowcount") === "11");
+  report("a filter while all applications change", performance.now() - started, limits.change);
   await page.getByLabel("Text").fill("");
   await lost;
   const written = performance.now();
-  await page.getByRole("button", { name: /Unknown 200/ }).waitFor();
+  await page.getByRole("button", { name: new RegExp(`Unknown ${apps}`) }).waitFor();
   report("from the last write to the screen", performance.now() - written, limits.change);
   report("longest time without reaction", await page.evaluate(() => window.longest), limits.blocked);
   assert.match(await page.locator('th[data-column="r/region-7"]').innerText(), /1 not Ready/);

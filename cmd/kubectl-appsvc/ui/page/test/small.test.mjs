@@ -220,7 +220,7 @@ test("a cluster that dies becomes Unknown without a reload, and a screen reader 
 
 // After a loss, there is a banner for each kind until its list is read again. An informer backs off for
 // up to a minute.
-const noBanner = (page) => page.waitForFunction(() => !document.querySelector(".banner"), null, { timeout: 90_000 });
+const noBanner = (page) => page.waitForFunction(() => !document.querySelector(".banner"));
 
 test("a banner says that the hub does not answer, and since when", async (t) => {
   t.after(() => control("restore")); // also if the test fails, for the next ones
