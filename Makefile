@@ -69,7 +69,7 @@ image: ## build the image and load it into Docker, or write OUT=FILE: IMG=… PL
 ## Change
 
 .PHONY: generate page docs fmt
-generate: ## generate deep copies, CRDs, the role, docs/api.md, docs/cli.md and parts of the charts
+generate: ## generate deep copies, CRDs, the role, docs/api.md and docs/cli.md
 	$(call need,controller-gen crd-ref-docs)
 	@rm -rf config/crd/bases/*.yaml; mkdir -p docs
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
@@ -80,7 +80,6 @@ generate: ## generate deep copies, CRDs, the role, docs/api.md, docs/cli.md and 
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
 	@sed -e '/^_Underlying type:_ _\[struct{/d' -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop links to types without a name and the rules of items, and join wrapped lines
 	go run ./cmd/kubectl-appsvc/reference >docs/cli.md.new && mv docs/cli.md.new docs/cli.md
-	@tools/charts.sh
 
 page: ## build the page of kubectl appsvc ui, whose built files are committed; needs Node.js
 	@tools/page.sh build

@@ -2,6 +2,7 @@ package charts_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -96,11 +97,13 @@ var specOfCRD = []string{"schema", "openAPIV3Schema", "properties", "spec", "pro
 // spec.disruptionBudget, and its operator has another image.
 func olderChart(t *testing.T) string {
 	t.Helper()
-	directory := filepath.Join(t.TempDir(), "fleetwright")
-	if err := os.CopyFS(directory, os.DirFS("fleetwright")); err != nil {
+	root := t.TempDir()
+	directory := filepath.Join(root, "charts", "fleetwright")
+	// The chart has a link to config/.
+	if err := errors.Join(os.CopyFS(directory, os.DirFS("fleetwright")), os.CopyFS(filepath.Join(root, "config"), os.DirFS("../config"))); err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(directory, "generated", "crd", "bases", "fleetwright.dev_appservices.yaml")
+	file := filepath.Join(root, "config", "crd", "bases", "fleetwright.dev_appservices.yaml")
 	content, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -268,7 +271,7 @@ func TestUpgradeFromThePreviousCommit(t *testing.T) {
 	directory := t.TempDir()
 	archive := filepath.Join(directory, "chart.tar")
 	for _, command := range [][]string{
-		{"git", "-C", "..", "archive", "--output", archive, "HEAD~1", "charts/fleetwright"},
+		{"git", "-C", "..", "archive", "--output", archive, "HEAD~1", "charts/fleetwright", "config"},
 		{"tar", "-C", directory, "-xf", archive},
 	} {
 		if out, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {

@@ -30,21 +30,22 @@ dist: ## write dist/install.yaml with image IMG=…
 
 .PHONY: release release-dry-run dist-plugin chart test-release test-skew test-kind record-release checksums recording
 release: ## write all files of a release to dist/VERSION, for VERSION=v0.1.0: docs/releases.md
-	$(call need,kubectl)
+	$(call need,kubectl helm)
 	@$(call release,-final -notes $(CURDIR)/dist/notes.md -out "$(CURDIR)/dist/$$VERSION")
 
 release-dry-run: ## the same, also before docs/CHANGELOG.md has a section for VERSION=v0.1.0
-	$(call need,kubectl)
+	$(call need,kubectl helm)
 	@$(call release,-notes $(CURDIR)/dist/notes.md -out "$(CURDIR)/dist/$$VERSION")
 
 dist-plugin: ## write dist/plugin: the plugin for all platforms, and its krew manifest, for VERSION=v0.1.0
 	@$(call release,-plugin-only -out $(CURDIR)/dist/plugin)
 
 chart: ## write dist/: the Helm charts for VERSION=v0.1.0
-	@go run ./charts/package "$$VERSION" dist
+	$(call need,helm)
+	@tools/package-charts.sh $(BIN) "$$VERSION" dist
 
 test-release: ## build a release for this platform twice and test its files: RELEASE=dist/v0.1.0 tests that one
-	$(call need,kubectl)
+	$(call need,kubectl helm)
 	cd tools/release && go vet ./... && go test ./image ./oci && go test -count=1 . -args -release '$(abspath $(RELEASE))' -binaries $(BIN)
 
 test-skew: ## run make test with the oldest supported Kubernetes (docs/install.md)

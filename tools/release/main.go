@@ -1,6 +1,6 @@
 // Command release writes all files of a release into a directory: the image, install.yaml, the
 // kubectl plugin, what is in them (SBOM) and their checksums. The same commit and the same version
-// of Go give the same bytes. It needs go, git and kubectl, and no network.
+// of Go give the same bytes. It needs go, git, kubectl and helm, and no network.
 package main
 
 import (
@@ -39,7 +39,7 @@ type release struct {
 	version  string
 	out      string // the files of the release
 	work     string // files that are no part of it
-	binaries string // the directory with kubectl
+	binaries string // the directory with kubectl and helm
 }
 
 type options struct {
@@ -54,7 +54,7 @@ func main() {
 	flag.StringVar(&o.version, "version", "", "the version, such as v0.1.0")
 	flag.StringVar(&o.out, "out", "", "the directory to write; it is replaced")
 	flag.StringVar(&o.notes, "notes", "", "write the version's section of docs/CHANGELOG.md to this file")
-	flag.StringVar(&o.binaries, "binaries", "../../bin", "the directory that has kubectl")
+	flag.StringVar(&o.binaries, "binaries", "../../bin", "the directory that has kubectl and helm")
 	flag.StringVar(&o.imagePlatforms, "platforms", "linux/amd64 linux/arm64", "platforms of the image")
 	flag.StringVar(&o.pluginPlatforms, "plugin-platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64 windows/amd64", "platforms of the plugin")
 	flag.BoolVar(&o.pluginOnly, "plugin-only", false, "write only the plugin and its krew manifest")
@@ -285,8 +285,7 @@ func (r *release) manifest(ctx context.Context) error {
 
 // charts writes the Helm charts.
 func (r *release) charts(ctx context.Context) error {
-	command := exec.CommandContext(ctx, "go", "run", "./charts/package", r.version, r.out)
-	command.Dir = r.tree.Dir
+	command := exec.CommandContext(ctx, filepath.Join(r.tree.Dir, "tools", "package-charts.sh"), r.binaries, r.version, r.out)
 	if out, err := command.CombinedOutput(); err != nil {
 		return fmt.Errorf("charts: %w: %s", err, bytes.TrimSpace(out))
 	}

@@ -27,7 +27,7 @@ import (
 )
 
 var (
-	binaries = flag.String("binaries", "../../bin", "the directory that has kubectl")
+	binaries = flag.String("binaries", "../../bin", "the directory that has kubectl and helm")
 	existing = flag.String("release", "", "test this release instead of building one for this platform twice")
 )
 
@@ -56,8 +56,12 @@ func cloneHere(t *testing.T) string {
 	copyFile(t, index, filepath.Join(dir, ".git", "index"))
 	for _, name := range strings.Split(runGit(t, root, "ls-files", "-z", "--cached", "--others", "--exclude-standard"), "\x00") {
 		info, err := os.Lstat(filepath.Join(root, name))
-		if err == nil && info.Mode().IsRegular() {
+		switch {
+		case err != nil: // the file is deleted
+		case info.Mode().IsRegular():
 			copyFile(t, filepath.Join(root, name), filepath.Join(dir, name))
+		case info.Mode()&os.ModeSymlink != 0:
+			copyLink(t, filepath.Join(root, name), filepath.Join(dir, name))
 		}
 	}
 	return dir
@@ -74,6 +78,17 @@ func copyFile(t *testing.T, from, to string) {
 		t.Fatal(err)
 	}
 	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.WriteFile(to, content, info.Mode().Perm())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func copyLink(t *testing.T, from, to string) {
+	t.Helper()
+	target, err := os.Readlink(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.MkdirAll(filepath.Dir(to), 0o755), os.Symlink(target, to)); err != nil {
 		t.Fatal(err)
 	}
 }

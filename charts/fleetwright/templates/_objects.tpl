@@ -37,14 +37,14 @@ object and the ServiceAccounts of a binding get the namespace of the release.
 {{ end }}
 
 {{/*
-fleetwright.objects prints the objects of a file in generated/, a copy of a file in config/, with
+fleetwright.objects prints the objects of a file in config/, a link to config/ of the repository, with
 the arguments of fleetwright.object and these:
 
   file     the path of the file
   without  a kind of which no object is printed, or nothing
 */}}
 {{- define "fleetwright.objects" -}}
-{{- $text := .root.Files.Get .file | required (printf "%s is missing: run make generate" .file) }}
+{{- $text := .root.Files.Get .file | required (printf "%s is missing: this chart has not the files that its symbolic links lead to; use the chart of a release" .file) }}
 {{- range $document := splitList "\n---\n" (printf "\n%s" $text) }}
 {{- $object := fromYaml $document }}
 {{- if hasKey $object "Error" }}{{ fail (printf "%s: %s" $.file $object.Error) }}{{ end }}
