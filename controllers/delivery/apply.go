@@ -194,7 +194,7 @@ func (r *reconciler) record(ctx context.Context, t task, kind string, result obj
 	}
 	switch result.Action {
 	case object.Recorded:
-		t.memory.copies.noteRecorded(result.Object.GetGeneration(), result.Generation)
+		t.memory.copies.noteRecorded(result.Object.GetGeneration(), result.Generation, time.Now())
 	case object.Created:
 		t.memory.unseen[kind] = time.Now()
 	case object.Corrected:

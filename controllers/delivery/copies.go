@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
@@ -47,6 +48,8 @@ type copyMemory struct {
 	// sameSpec are the first and the last of the last generations of the Deployment that differ only in
 	// its record.
 	sameSpec struct{ first, last int64 }
+	// recordTime is when the record was written last.
+	recordTime time.Time
 }
 
 func newCopyMemory(owner types.UID) copyMemory {
@@ -72,20 +75,26 @@ func (m *copyMemory) compareWithRecord(key copies.Key, record copies.Record) {
 }
 
 // noteRecorded records that the record of a Deployment was written.
-func (m *copyMemory) noteRecorded(before, after int64) {
+func (m *copyMemory) noteRecorded(before, after int64, now time.Time) {
 	if after == 0 {
 		return
 	}
 	if m.sameSpec.last != before {
 		m.sameSpec.first = before
 	}
-	m.sameSpec.last = after
+	m.sameSpec.last, m.recordTime = after, now
+}
+
+// awaitsCache reports whether a Deployment is from before its record was written a moment ago. To write
+// the record again would be a conflict.
+func (m *copyMemory) awaitsCache(deployment client.Object, now time.Time) bool {
+	return deployment.GetUID() == m.owner && deployment.GetGeneration() < m.sameSpec.last && now.Sub(m.recordTime) < maxCacheLag
 }
 
 // withObserved makes the status of a Deployment count although its record has changed since. A change
 // of annotations raises the generation. Without this, each would look like a rollout for a moment.
 func (m *copyMemory) withObserved(deployment *appsv1.Deployment) {
-	if deployment != nil && deployment.UID == m.owner && deployment.Generation == m.sameSpec.last && deployment.Status.ObservedGeneration >= m.sameSpec.first {
+	if deployment != nil && deployment.UID == m.owner && deployment.Generation <= m.sameSpec.last && deployment.Status.ObservedGeneration >= m.sameSpec.first {
 		deployment.Status.ObservedGeneration = max(deployment.Status.ObservedGeneration, deployment.Generation)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -228,6 +229,46 @@ func (c *configured) reconcileAndCompare(w *testReconciler, want map[string]stri
 		err = fmt.Errorf("reported %+v", w.reported.last(c.key(), c.cluster))
 	}
 	return err
+}
+
+// The record was written a moment ago, and the member's cache shows neither that nor that the member
+// has observed the generation before. The record is not sent again, and the cluster stays Ready.
+func TestRecord_is_sent_once_while_the_cache_is_behind(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t)
+	c.connect()
+	w := c.newReconciler()
+	c.planRevision()
+	c.settle(w, c.allCopies("1", "1", "1"))
+	c.observedDeployment()
+	c.catchUp()
+	cached := &appsv1.Deployment{}
+	c.must(c.member.GetClient().Get(t.Context(), c.key(), cached))
+	cached.Status.ObservedGeneration = cached.Generation - 1 // which differs in the record only
+	w.reader.cached = staleCluster{c.member, []client.Object{cached}}.GetClient()
+	c.sent.reset()
+	reports := len(w.reported.all(c.key(), c.cluster))
+	c.changeInPlace("registry", "2", 2)
+	c.planConfigured()
+	for range 3 {
+		w.reconcileOnce()
+	}
+	if diff := cmp.Diff([]string{"PATCH secrets/" + c.ofRegistry(), "PATCH deployments/web"}, c.sent.all()); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	// A member that was restored has the earlier generation for good.
+	w.memories.of(c.app).copies.recordTime = time.Now().Add(-maxCacheLag)
+	w.reconcileOnce()
+	if got := c.sent.count("PATCH deployments/web"); got != 2 {
+		t.Errorf("the record was sent %d times, want again after the limit", got)
+	}
+	for _, seen := range w.reported.all(c.key(), c.cluster)[reports:] {
+		if seen.Phase != v1alpha1.ClusterReady {
+			t.Errorf("reported %s: %s", seen.Phase, seen.Message)
+		}
+	}
+	w.reader.cached = c.member.GetClient()
+	c.settle(w, c.allCopies("1", "1", "2"))
 }
 
 // expectNoMissingCopy fails the test if the Deployment refers to a copy that the member does not have.

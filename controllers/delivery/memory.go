@@ -73,12 +73,12 @@ func (m *memories) forget(app types.NamespacedName) {
 	delete(m.byApp, app)
 }
 
-// awaitsCache reports whether an object was created a moment ago, and the cache does not show it
-// yet. To create it again would be a conflict.
+// awaitsCache reports whether an object was created a moment ago, or its record of copies was written,
+// and the cache does not show that yet. To write it again would be a conflict.
 func (m *memory) awaitsCache(kind string, existing *object.Existing) bool {
 	if existing != nil {
 		delete(m.unseen, kind)
-		return false
+		return kind == "Deployment" && m.copies.awaitsCache(existing.Object, time.Now())
 	}
 	return time.Since(m.unseen[kind]) < maxCacheLag
 }
