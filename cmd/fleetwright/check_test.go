@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/spf13/pflag"
@@ -19,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // memberWith returns a member with these conditions: type, status and reason.
@@ -98,7 +98,7 @@ func testCheck(t *testing.T, h *hub) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, 10*time.Second, func() error { // a new role counts after a moment
+	wait.Eventually(t, func() error { // a new role counts after a moment
 		_, err := (&options{kubeconfig: kubeconfig}).listMembers(t.Context())
 		return err
 	})
@@ -119,7 +119,7 @@ func testCheck(t *testing.T, h *hub) {
 		t.Fatal(err)
 	}
 	p := fleetwright(t, "check", "--kubeconfig", kubeconfig)
-	code, output := p.waitForExit(t, 30*time.Second), p.output.String()
+	code, output := p.waitForExit(t), p.output.String()
 	if want := "east   Ready=True   Connected   because of Connected\n"; code != 0 || output != want {
 		t.Errorf("exit code %d, got %q, want %q", code, output, want)
 	}

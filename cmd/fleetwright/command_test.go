@@ -17,6 +17,8 @@ import (
 	"github.com/go-logr/logr"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // TestMain runs the command itself in the processes that these tests start.
@@ -88,15 +90,15 @@ func fleetwright(t *testing.T, args ...string) *process {
 }
 
 // waitForExit waits until the process exits, and returns the exit code.
-func (p *process) waitForExit(t *testing.T, within time.Duration) int {
+func (p *process) waitForExit(t *testing.T) int {
 	t.Helper()
 	select {
 	case <-p.ended:
 		return p.command.ProcessState.ExitCode()
-	case <-time.After(within):
+	case <-time.After(wait.Patience):
 		_ = p.command.Process.Signal(syscall.SIGQUIT) // prints its goroutines
 		<-p.ended
-		t.Fatalf("the process still runs after %s:\n%s", within, p.output.String())
+		t.Fatalf("the process still runs after %s:\n%s", wait.Patience, p.output.String())
 		return 0
 	}
 }
@@ -106,7 +108,7 @@ func (p *process) waitForExit(t *testing.T, within time.Duration) int {
 func checkFailure(t *testing.T, want string, args ...string) {
 	t.Helper()
 	p := fleetwright(t, args...)
-	code, output := p.waitForExit(t, 30*time.Second), p.output.String()
+	code, output := p.waitForExit(t), p.output.String()
 	if code != 1 {
 		t.Errorf("exit code %d", code)
 	}
@@ -200,14 +202,14 @@ func TestVersion_is_printed(t *testing.T) {
 	if want := "fleetwright unknown " + runtime.Version() + " " + runtime.GOOS + "/" + runtime.GOARCH + "\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out.String(), want)
 	}
-	if p := fleetwright(t, "--version"); p.waitForExit(t, 10*time.Second) != 0 || !strings.Contains(p.output.String(), "unknown") {
+	if p := fleetwright(t, "--version"); p.waitForExit(t) != 0 || !strings.Contains(p.output.String(), "unknown") {
 		t.Errorf("--version prints %q", p.output.String())
 	}
 }
 
 func TestHelp_lists_the_flags(t *testing.T) {
 	p := fleetwright(t, "--help")
-	code, output := p.waitForExit(t, 10*time.Second), p.output.String()
+	code, output := p.waitForExit(t), p.output.String()
 	for _, flag := range []string{"kubeconfig", "secret-namespace", "secret-selector", "allow-loopback-members", "leader-elect", "log-level"} {
 		if code != 0 || !strings.Contains(output, "--"+flag) {
 			t.Errorf("exit code %d, and --%s is missing in:\n%s", code, flag, output)

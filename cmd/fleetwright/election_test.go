@@ -17,7 +17,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -29,6 +28,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // recorder is a server that records the write requests that it receives.
@@ -123,7 +123,7 @@ func TestLeader_that_wakes_after_its_Lease_expired_writes_nothing(t *testing.T) 
 	h.waitForImage(t, w.drifted, w.drifted.Spec.Image)
 	h.waitForAppServiceCount(t, "alpha", 2) // the status writes of the new leader keep it
 	third.signal(t, syscall.SIGTERM)
-	if code := third.waitForExit(t, 10*time.Second); code != 0 {
+	if code := third.waitForExit(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -167,7 +167,7 @@ func (w *wakingLeader) run(t *testing.T, round int) bool {
 	onHub, onMember := len(w.proxy.writes()), len(w.member.writes())
 
 	leader.signal(t, syscall.SIGCONT)
-	if code := leader.waitForExit(t, 20*time.Second); code != 1 {
+	if code := leader.waitForExit(t); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
 	output := leader.output.String()
@@ -198,7 +198,7 @@ var theLease = metav1.ObjectMeta{Namespace: "fleetwright-system", Name: "fleetwr
 func (h *hub) waitForLeader(t *testing.T, not string) string {
 	t.Helper()
 	var leader string
-	eventually(t, 40*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		lease := &coordinationv1.Lease{ObjectMeta: theLease}
 		if err := h.admin.Get(context.Background(), client.ObjectKeyFromObject(lease), lease); err != nil {
 			return err
@@ -244,7 +244,7 @@ func TestLease_has_the_version_of_the_leader(t *testing.T) {
 func (h *hub) freeze(t *testing.T, leader replica) string {
 	t.Helper()
 	lease, before := &coordinationv1.Lease{}, ""
-	eventually(t, 10*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		if err := h.admin.Get(context.Background(), client.ObjectKey{Namespace: theLease.Namespace, Name: theLease.Name}, lease); err != nil {
 			return err
 		}
@@ -305,7 +305,7 @@ func (h *hub) update(t *testing.T, object client.Object, by func()) {
 // waitForImage waits until the Deployment of an AppService has the image.
 func (h *hub) waitForImage(t *testing.T, app *v1alpha1.AppService, image string) {
 	t.Helper()
-	eventually(t, 30*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		deployment := &appsv1.Deployment{}
 		if err := h.admin.Get(context.Background(), client.ObjectKeyFromObject(app), deployment); err != nil {
 			return err
@@ -320,7 +320,7 @@ func (h *hub) waitForImage(t *testing.T, app *v1alpha1.AppService, image string)
 // waitForAppServiceCount waits until status.appServices of a MemberCluster has the number.
 func (h *hub) waitForAppServiceCount(t *testing.T, name string, want int32) {
 	t.Helper()
-	eventually(t, 30*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		member := &v1alpha1.MemberCluster{}
 		if err := h.admin.Get(context.Background(), client.ObjectKey{Name: name}, member); err != nil {
 			return err

@@ -4,11 +4,12 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // The cache of a stopped informer can still be read, so only this check detects that it has
@@ -39,7 +40,7 @@ func TestLiveness_fails_after_an_informer_has_stopped(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 10*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		if err := check(nil); err == nil || err.Error() != "the informer of *v1.Namespace has stopped" {
 			return errors.Join(errors.New("the check does not fail"), err)
 		}

@@ -26,6 +26,8 @@ import (
 	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // token creates a ServiceAccount and returns a token of it.
@@ -132,7 +134,7 @@ func (r scrapedReplica) scrape(t *testing.T, scheme, method, token string) (int,
 // awaitLeader waits until a replica holds the Lease.
 func (h *hub) awaitLeader(t *testing.T) {
 	t.Helper()
-	eventually(t, 20*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		lease := &coordinationv1.Lease{}
 		if err := h.admin.Get(t.Context(), client.ObjectKey{Namespace: "fleetwright-system", Name: "fleetwright"}, lease); err != nil {
 			return err
@@ -187,7 +189,7 @@ func TestMetrics_are_served(t *testing.T) {
 	t.Run("to nobody while the hub reviews no token, and the operator works on", func(t *testing.T) {
 		another := h.token(t, "another") // which is not cached
 		h.takeReviewPermissions(t)
-		eventually(t, 10*time.Second, func() error {
+		wait.Eventually(t, func() error {
 			if code, body, _ := leader.scrape(t, "https", http.MethodGet, another); code != http.StatusInternalServerError || strings.Contains(body, "go_goroutines") {
 				return fmt.Errorf("got %d:\n%.300s", code, body)
 			}
@@ -242,7 +244,7 @@ func TestMetrics_are_served(t *testing.T) {
 // waitForLine waits until the log contains a text.
 func (r scrapedReplica) waitForLine(t *testing.T, text string) {
 	t.Helper()
-	eventually(t, time.Minute, func() error {
+	wait.Eventually(t, func() error {
 		if !strings.Contains(r.output.String(), text) {
 			return fmt.Errorf("the log has no %q", text)
 		}
@@ -259,7 +261,7 @@ func (r scrapedReplica) terminateQuietly(t *testing.T) {
 		}
 	}
 	_ = r.command.Process.Signal(syscall.SIGTERM)
-	if code := r.waitForExit(t, 10*time.Second); code != 0 {
+	if code := r.waitForExit(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,6 +25,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // hub is a real API server. Tests install the CRDs with installCRDs.
@@ -111,22 +111,6 @@ func (h *hub) grant(ctx context.Context) error {
 	return nil
 }
 
-// eventually waits until the function returns no error.
-func eventually(t *testing.T, within time.Duration, check func() error) {
-	t.Helper()
-	deadline := time.Now().Add(within)
-	for {
-		err := check()
-		if err == nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("after %s: %v", within, err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
 func TestOperator_with_a_hub(t *testing.T) {
 	h := sharedHub(t)
 	t.Run("without the CRDs reports it in one line", func(t *testing.T) {
@@ -159,7 +143,7 @@ func TestOperator_with_a_hub(t *testing.T) {
 		if err := r.command.Process.Signal(syscall.SIGUSR1); err != nil { // see panicOnSignal
 			t.Fatal(err)
 		}
-		if code := r.waitForExit(t, 30*time.Second); code != 2 {
+		if code := r.waitForExit(t); code != 2 {
 			t.Errorf("exit code %d", code)
 		}
 	})
@@ -168,7 +152,7 @@ func TestOperator_with_a_hub(t *testing.T) {
 // installCRDs installs the CRDs until the end of the test.
 func (h *hub) installCRDs(t *testing.T) {
 	t.Helper()
-	crds := envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}, ErrorIfPathMissing: true}
+	crds := envtest.CRDInstallOptions{Paths: []string{"../../config/crd/bases"}, ErrorIfPathMissing: true, MaxTime: wait.Patience}
 	if _, err := envtest.InstallCRDs(h.environment.Config, crds); err != nil {
 		t.Fatal(err)
 	}
@@ -176,7 +160,7 @@ func (h *hub) installCRDs(t *testing.T) {
 		if err := envtest.UninstallCRDs(h.environment.Config, crds); err != nil {
 			t.Error(err)
 		}
-		eventually(t, 20*time.Second, func() error {
+		wait.Eventually(t, func() error {
 			for _, resource := range []string{"appservices", "memberclusters"} {
 				crd := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "apiextensions.k8s.io/v1", Kind: "CustomResourceDefinition"}}
 				err := h.admin.Get(context.Background(), client.ObjectKey{Name: resource + "." + v1alpha1.GroupVersion.Group}, crd)
@@ -220,7 +204,7 @@ func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
 // waitUntilReady waits until the replica reports that it is ready.
 func (r replica) waitUntilReady(t *testing.T) {
 	t.Helper()
-	eventually(t, 30*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		for _, check := range []string{"healthz", "healthz/informers", "readyz"} {
 			answer, err := http.Get("http://" + r.health + "/" + check)
 			if err != nil {
@@ -241,13 +225,13 @@ func (r replica) terminate(t *testing.T) {
 	if err := r.command.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if code := r.waitForExit(t, 10*time.Second); code != 0 {
+	if code := r.waitForExit(t); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 	for line := range strings.Lines(r.output.String()) {
 		// The libraries log these errors when the Lease is released, and when a renewal of the Lease or
 		// an event is in flight at the end.
-		renewal := strings.Contains(line, "Error retrieving lease lock") && strings.Contains(line, `"err":"context canceled"`)
+		renewal := strings.Contains(line, "Error retrieving lease lock") && strings.Contains(line, `context canceled"`)
 		expected := renewal || strings.Contains(line, "leader election lost") || strings.Contains(line, "Unable to write event")
 		if !strings.HasPrefix(line, "{") || strings.Contains(line, `"level":"ERROR"`) && !expected {
 			t.Errorf("the operator logged %s", line)
@@ -267,7 +251,7 @@ func testHandover(t *testing.T, h *hub) {
 	first := h.replica(t)
 	first.waitUntilReady(t)
 	var before string
-	eventually(t, 20*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		if before = leader(); before == "" {
 			return errors.New("no replica leads")
 		}
@@ -277,7 +261,7 @@ func testHandover(t *testing.T, h *hub) {
 	second.waitUntilReady(t)
 	h.addHubAsMember(t, "alpha")
 	first.terminate(t)
-	eventually(t, 20*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		if now := leader(); now == "" || now == before {
 			return fmt.Errorf("the leader is %q, after %q", now, before)
 		}
@@ -309,7 +293,7 @@ func (h *hub) addMember(t *testing.T, name string, kubeconfig []byte) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = h.admin.Delete(ctx, secret) })
-	eventually(t, 40*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		mc := &v1alpha1.MemberCluster{}
 		if err := h.admin.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil {
 			return err
@@ -329,7 +313,7 @@ func (h *hub) removeMember(t *testing.T, name string) {
 		t.Fatal(err)
 	}
 	mc := &v1alpha1.MemberCluster{}
-	eventually(t, 20*time.Second, func() error {
+	wait.Eventually(t, func() error {
 		if err := h.admin.Get(ctx, client.ObjectKey{Name: name}, mc); err != nil || mc.HasSecret() {
 			return fmt.Errorf("%s is still a member: %+v (%w)", name, mc.Status, err)
 		}

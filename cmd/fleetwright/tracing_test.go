@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"go.opentelemetry.io/otel"
@@ -39,6 +38,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // collectedSpans holds the spans that a collector received. It is safe for concurrent use.
@@ -196,7 +196,7 @@ func TestOperator_exports_traces(t *testing.T) {
 			}
 			h.waitForImage(t, edited, image)
 			h.markRolledOut(t, edited)
-			eventually(t, 30*time.Second, func() error {
+			wait.Eventually(t, func() error {
 				spans := got.ofEdit(edited)
 				return errors.Join(
 					checkSpan(spans, "plan", "fleetwright.name", "edited", "PATCH appservices/status"),
@@ -221,7 +221,7 @@ func TestOperator_exports_traces(t *testing.T) {
 			h.update(t, edited, func() { edited.Spec.Image = image })
 			h.waitForImage(t, edited, image)
 		}
-		eventually(t, 20*time.Second, func() error {
+		wait.Eventually(t, func() error {
 			if !strings.Contains(operator.output.String(), "Lost spans") {
 				return errors.New("the lost spans were not logged")
 			}
@@ -241,11 +241,7 @@ func TestOperator_exports_traces(t *testing.T) {
 			h.update(t, edited, func() { edited.Spec.Image = image })
 			h.waitForImage(t, edited, image)
 		}
-		select {
-		case <-asked:
-		case <-time.After(20 * time.Second):
-			t.Fatal("no span was sent")
-		}
+		wait.Receive(t, asked, "a span")
 		h.update(t, edited, func() { edited.Spec.Image = "registry.example/app:7" })
 		h.waitForImage(t, edited, "registry.example/app:7")
 		operator.terminate(t)

@@ -25,7 +25,7 @@ import (
 )
 
 // New returns an API server with the CRDs in these directories. It is not started. It may take
-// minutes to start on a busy machine. It stops within seconds: after one second it is killed, because
+// minutes to start, and to accept the CRDs, on a busy machine. It stops within seconds: after one second it is killed, because
 // it would wait 20 seconds for its watches to end.
 func New(crds ...string) *envtest.Environment {
 	return &envtest.Environment{
@@ -34,6 +34,7 @@ func New(crds ...string) *envtest.Environment {
 		UseExistingCluster:       new(false),
 		ControlPlaneStartTimeout: 5 * time.Minute,
 		ControlPlaneStopTimeout:  time.Second,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: 5 * time.Minute},
 	}
 }
 

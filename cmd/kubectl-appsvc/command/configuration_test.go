@@ -21,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // canary is part of each value of a Secret. No command prints it.
@@ -272,15 +273,13 @@ func viewerOf(t *testing.T, user string) string {
 func refuseSecrets(t *testing.T, secret *corev1.Secret) {
 	t.Helper()
 	await := func(isRefused bool) { // the API server watches its policies
-		var last error
-		for range 100 {
-			last = hub.Update(context.Background(), secret.DeepCopy(), client.DryRunAll)
-			if (last != nil && hasCanary(last.Error())) == isRefused {
-				return
+		wait.Eventually(t, func() error {
+			err := hub.Update(context.Background(), secret.DeepCopy(), client.DryRunAll)
+			if (err != nil && hasCanary(err.Error())) != isRefused {
+				return fmt.Errorf("refused must be %t: %w", isRefused, err)
 			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		t.Errorf("refused must be %t: %v", isRefused, last)
+			return nil
+		})
 	}
 	t.Cleanup(func() { await(false) })
 	rule := admissionregistrationv1.NamedRuleWithOperations{RuleWithOperations: admissionregistrationv1.RuleWithOperations{

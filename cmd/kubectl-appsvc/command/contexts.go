@@ -36,6 +36,8 @@ type contexts struct {
 	source string
 	// timeout limits each request, as the flag --request-timeout does. "0" is no limit.
 	timeout string
+	// patience is how long the cluster of a context may take to answer when all are tried.
+	patience time.Duration
 }
 
 // contextCluster is the cluster of a context, with the permissions of the caller.
@@ -51,10 +53,10 @@ func (o *hubOptions) contexts(file string) (contexts, error) {
 	if file != "" {
 		rules := &clientcmd.ClientConfigLoadingRules{ExplicitPath: file}
 		kubeconfig, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).RawConfig()
-		return contexts{kubeconfig, file, *o.Timeout}, err
+		return contexts{kubeconfig, file, *o.Timeout, contextTimeout}, err
 	}
 	kubeconfig, err := o.ToRawKubeConfigLoader().RawConfig()
-	return contexts{kubeconfig, "your kubeconfig", *o.Timeout}, err
+	return contexts{kubeconfig, "your kubeconfig", *o.Timeout, contextTimeout}, err
 }
 
 // bounded returns the contexts with a limit for each request, unless the flag has set one.
@@ -127,7 +129,7 @@ type contextMatches struct {
 }
 
 // match asks the cluster of each context for its identity: at most contextsAtOnce at a time, each
-// for at most contextTimeout. It stores nothing.
+// with the patience of the contexts. It stores nothing.
 func (c contexts) match(ctx context.Context) contextMatches {
 	type answer struct {
 		cluster contextCluster
@@ -145,7 +147,7 @@ func (c contexts) match(ctx context.Context) contextMatches {
 				answers <- answer{contextCluster{name: name}, "", err}
 				return
 			}
-			id, err := within(ctx, contextTimeout, func(ctx context.Context) (types.UID, error) { return readClusterID(ctx, cluster) })
+			id, err := within(ctx, c.patience, func(ctx context.Context) (types.UID, error) { return readClusterID(ctx, cluster) })
 			answers <- answer{cluster, id, err}
 		}()
 	}

@@ -15,8 +15,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,7 +22,6 @@ import (
 	"time"
 
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -64,39 +61,10 @@ func listen(t *testing.T, accepted func(net.Conn)) string {
 	return listener.Addr().String()
 }
 
-// proxy returns a kubeconfig edit that leads context east to a server in front of the member. It
-// passes requests on with the rights of an administrator, unless answer returns true.
+// proxy returns a kubeconfig edit that leads context east to a proxy before the member.
 func (m *memberEnv) proxy(t *testing.T, answer func(http.ResponseWriter, *http.Request) bool) func(*clientcmdapi.Config) {
 	t.Helper()
-	target, err := url.Parse(m.environment.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(m.environment.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	backend := httputil.NewSingleHostReverseProxy(target)
-	backend.Transport, backend.ErrorLog = transport, log.New(io.Discard, "", 0)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if !answer(w, r) {
-			backend.ServeHTTP(w, r)
-		}
-	}))
-	server.Config.ErrorLog = backend.ErrorLog
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	t.Cleanup(server.CloseClientConnections)
-	return leadTo(server)
-}
-
-// leadTo returns a kubeconfig edit that leads context east to a server.
-func leadTo(server *httptest.Server) func(*clientcmdapi.Config) {
-	return func(c *clientcmdapi.Config) {
-		c.Clusters["east"].Server = server.URL
-		c.Clusters["east"].CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
-		c.AuthInfos["east"] = &clientcmdapi.AuthInfo{Token: "any"}
-	}
+	return leadTo("east", startProxy(t, m.environment, answer))
 }
 
 // hangAt answers no request whose path contains a text.
@@ -157,7 +125,7 @@ func setMemberStatus(t *testing.T, name string, status v1alpha1.MemberClusterSta
 // TestDoctor_of_a_faulty_server examines servers and kubeconfigs that are wrong in some way. Each
 // ends in bounded time, with a line that says what is wrong.
 func TestDoctor_of_a_faulty_server(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	createLease(t, time.Now().Add(10*time.Minute))
 	deleteSecret(t, "east")
 	if got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "0"); got.code != 0 {
@@ -226,7 +194,7 @@ func TestDoctor_of_a_faulty_server(t *testing.T) {
 		"no verification": {func(c *clientcmdapi.Config) {
 			c.Clusters["east"].InsecureSkipTLSVerify, c.Clusters["east"].CertificateAuthorityData = true, nil
 		}, 0, "note TLS context east does not verify the certificate of the server; the hub would refuse that", false},
-		"a server that demands a certificate":           {leadTo(strict), 3, "FAIL authentication the cluster of context east: the request to https://ADDRESS failed: remote error: tls: certificate required", true},
+		"a server that demands a certificate":           {leadTo("east", strict), 3, "FAIL authentication the cluster of context east: the request to https://ADDRESS failed: remote error: tls: certificate required", true},
 		"a client certificate that has ended":           {withExpiredCertificate(t), 3, "FAIL authentication the client certificate of context east ended at TIME: log in again", true},
 		"a certificate authority without a certificate": {func(c *clientcmdapi.Config) { c.Clusters["east"].CertificateAuthorityData = []byte("canary") }, 3, "FAIL context ", true},
 		"a proxy":                               {func(c *clientcmdapi.Config) { c.Clusters["east"].ProxyURL = "http://127.0.0.1:1" }, 3, "note network context east uses a proxy, so DNS, TCP and TLS are not checked; the hub does not use this proxy FAIL authentication the cluster of context east: the request to https://ADDRESS failed: proxyconnect tcp: dial tcp 127.0.0.1:1: connect: connection refused", true},
@@ -255,11 +223,7 @@ func TestDoctor_of_a_faulty_server(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			file := m.editKubeconfig(t, test.edit)
 			t.Parallel()
-			start := time.Now()
 			got := runAs(t, file, "doctor", "east", "--member-context", "east").scrub()
-			if took := time.Since(start); took > 45*time.Second {
-				t.Errorf("it took %s", took)
-			}
 			text := strings.Join(strings.Fields(got.out), " ")
 			failures := 0
 			if test.code != 0 {
@@ -276,7 +240,7 @@ func TestDoctor_of_a_faulty_server(t *testing.T) {
 }
 
 func TestDoctor_ends_when_it_is_interrupted(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	create(t, &v1alpha1.MemberCluster{}, `{metadata: {name: interrupted}}`)
 	ctx, interrupt := context.WithCancel(t.Context())
 	hang := hangAt("selfsubjectreviews")
@@ -287,16 +251,15 @@ func TestDoctor_ends_when_it_is_interrupted(t *testing.T) {
 		return hang(w, r)
 	})
 	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
-	start := time.Now()
 	code := command.Run(ctx, "test", []string{"--kubeconfig", m.editKubeconfig(t, edit), "doctor", "interrupted", "--member-context", "east"}, streams)
-	if took := time.Since(start); code == 0 || code == 3 || took > 8*time.Second {
-		t.Errorf("exit code %d after %s, and\n%s%s", code, took, out, errOut)
+	if code != 1 || errOut.String() != "error: interrupted\n" {
+		t.Errorf("exit code %d, and\n%s%s", code, out, errOut)
 	}
 }
 
 // The command ends, with one line.
 func TestDoctor_with_a_hub_that_does_not_answer(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	hanging := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { hangAt("")(w, r) }))
 	hanging.Config.ErrorLog = log.New(io.Discard, "", 0)
 	hanging.StartTLS()
@@ -320,11 +283,7 @@ func TestDoctor_with_a_hub_that_does_not_answer(t *testing.T) {
 				}
 			})
 			t.Parallel()
-			start := time.Now()
 			got := runAs(t, file, "doctor", "east")
-			if took := time.Since(start); took > 30*time.Second {
-				t.Errorf("it took %s", took)
-			}
 			if got.code != 1 || got.out != "" || !strings.Contains(got.errOut, test.want) || strings.Count(got.errOut, "\n") != 1 {
 				t.Errorf("exit code %d, and\n%s%s", got.code, got.out, got.errOut)
 			}

@@ -19,7 +19,7 @@ import (
 
 // TestDoctor examines a member without an operator: the test writes its status.
 func TestDoctor(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	deleteSecret(t, "east")
 	createLease(t, time.Now().Add(time.Minute)) // it does not end during the test
 	if got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "0"); got.code != 0 {
@@ -219,10 +219,9 @@ func TestDoctor(t *testing.T) {
 			<-request.Context().Done()
 			return true
 		})
-		start := time.Now()
 		got := runAs(t, file, "doctor", "east", "--member-context", "east", "--request-timeout", "1s").scrub()
-		if took := time.Since(start); got.code != 3 || took > 5*time.Second || !strings.Contains(strings.Join(strings.Fields(got.out), " "), "FAIL identity the cluster of context east: https://ADDRESS does not answer") {
-			t.Errorf("after %s: %v", took, got)
+		if got.code != 3 || !strings.Contains(strings.Join(strings.Fields(got.out), " "), "FAIL identity the cluster of context east: https://ADDRESS does not answer") {
+			t.Error(got)
 		}
 	})
 

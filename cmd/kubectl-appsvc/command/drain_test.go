@@ -2,9 +2,10 @@ package command_test
 
 import (
 	"bytes"
+	"context"
+	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -13,6 +14,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // createOn creates an AppService with an entry for a cluster that waits for a cluster.
@@ -50,23 +52,52 @@ func awaitText(t *testing.T, out *notifier, text string) {
 	})
 }
 
+// holdListings returns a kubeconfig of the hub with which each listing of AppServices waits until the
+// test has received it, and closed it.
+func holdListings(t *testing.T) (kubeconfig string, listings <-chan chan struct{}) {
+	t.Helper()
+	held := make(chan chan struct{})
+	server := startProxy(t, hubEnvironment, func(_ http.ResponseWriter, request *http.Request) bool {
+		if strings.HasSuffix(request.URL.Path, "/appservices") {
+			listing := make(chan struct{})
+			select {
+			case held <- listing:
+				select {
+				case <-listing:
+				case <-request.Context().Done():
+				}
+			case <-request.Context().Done():
+			}
+		}
+		return false
+	})
+	return editFile(t, hubKubeconfig, leadTo("envtest", server)), held
+}
+
 func TestDrain_follows_what_is_on_the_cluster(t *testing.T) {
 	t.Parallel()
 	create(t, &v1alpha1.MemberCluster{}, "metadata: {name: followed}")
 	first := createOn(t, "first", "followed", "north")
+	kubeconfig, listings := holdListings(t)
 	_, out := newNotifier()
 	_, errOut := newNotifier()
 	ended := make(chan int, 1)
 	go func() {
-		ended <- command.Run(t.Context(), "test", []string{"drain", "followed", "--kubeconfig", hubKubeconfig},
+		ended <- command.Run(t.Context(), "test", []string{"drain", "followed", "--kubeconfig", kubeconfig},
 			genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: out, ErrOut: errOut})
 	}()
-	awaitText(t, out, "being drained\n")
-	time.Sleep(time.Second) // the first listing
-
+	close(wait.Receive(t, listings, "the listing before the taint"))
+	close(wait.Receive(t, listings, "the first listing after it"))
+	next := wait.Receive(t, listings, "the second one")
 	// As if the operator placed it by what it read before the taint was set.
 	second := createOn(t, "second", "followed", "north")
 	placeOn(t, first, "", "")
+	close(next)
+	go func() {
+		for listing := range listings {
+			close(listing)
+		}
+	}()
 	awaitText(t, out, "appservice/default/first is no longer on followed\n")
 	awaitText(t, errOut, "appservice/default/second: RemovalPending: the removal waits for north\n")
 	placeOn(t, second, "followed", "south")
@@ -88,14 +119,24 @@ func TestDrain_follows_what_is_on_the_cluster(t *testing.T) {
 func TestDrain_lists_again_before_it_is_drained(t *testing.T) {
 	t.Parallel()
 	create(t, &v1alpha1.MemberCluster{}, "metadata: {name: empty}")
-	started, out := newNotifier()
-	ended := make(chan result, 1)
-	go func() { ended <- runStreams(t, out, "drain", "empty", "--timeout", "3s") }()
-	<-started
-	time.Sleep(time.Second) // the first listing
+	kubeconfig, listings := holdListings(t)
+	ctx, interrupt := context.WithCancel(t.Context())
+	defer interrupt()
+	streams, _, out, errOut := genericiooptions.NewTestIOStreams()
+	ended := make(chan int, 1)
+	go func() {
+		ended <- command.Run(ctx, "test", []string{"drain", "empty", "--kubeconfig", kubeconfig}, streams)
+	}()
+	close(wait.Receive(t, listings, "the listing before the taint"))
+	close(wait.Receive(t, listings, "the first listing after it"))
+	second := wait.Receive(t, listings, "the second one")
 	createOn(t, "late", "empty", "north")
-	(<-ended).check(t, result{code: 3, out: "membercluster/empty is being drained\n",
-		errOut: "error: after 3s, 1 AppServices still run on empty; continue with the same command, or end the drain with kubectl appsvc uncordon empty\n" +
+	close(second)
+	close(wait.Receive(t, listings, "the third one"))
+	interrupt()
+	code := <-ended
+	result{code, out.String(), errOut.String()}.check(t, result{code: 1, out: "membercluster/empty is being drained\n",
+		errOut: "error: interrupted: 1 AppServices still run on empty; continue with the same command, or end the drain with kubectl appsvc uncordon empty\n" +
 			"  default/late: RemovalPending: the removal waits for north\n"})
 	t.Run("the timeout is shorter than that", func(t *testing.T) {
 		create(t, &v1alpha1.MemberCluster{}, "metadata: {name: short}")
@@ -132,8 +173,8 @@ func TestDrain_reads_slices(t *testing.T) {
 	binding := &rbacv1.ClusterRoleBinding{ObjectMeta: role.ObjectMeta, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "lister"}}}
 	createAll(t, hub, role, binding)
-	runAs(t, kubeconfigOf(t, "lister"), "drain", "sliced", "--timeout", "1s").check(t, result{code: 3, out: "membercluster/sliced is being drained\n",
-		errOut: "error: after 1s, 3 AppServices still run on sliced; continue with the same command, or end the drain with kubectl appsvc uncordon sliced\n" +
+	runAs(t, kubeconfigOf(t, "lister"), "drain", "sliced", "--timeout", "3s").check(t, result{code: 3, out: "membercluster/sliced is being drained\n",
+		errOut: "error: after 3s, 3 AppServices still run on sliced; continue with the same command, or end the drain with kubectl appsvc uncordon sliced\n" +
 			"  default/slices-misnamed: its AppServiceSlice is missing; the operator writes it again\n" +
 			"  default/slices-missing: its AppServiceSlice is missing; the operator writes it again\n" +
 			"  default/slices-on: RemovalPending: the removal waits for north\n"})

@@ -22,9 +22,7 @@ func createEvent(t *testing.T, on client.Client, kind, name string, uid types.UI
 		InvolvedObject: corev1.ObjectReference{Kind: kind, Name: name, Namespace: "default", UID: uid},
 		Type:           eventType, Reason: reason, Message: message, LastTimestamp: metav1.Now(), Count: 1,
 	}
-	if err := on.Create(t.Context(), event); err != nil {
-		t.Fatal(err)
-	}
+	createAll(t, on, event)
 }
 
 // placeOnEast creates an AppService with entries on east and on north. A context leads to east only.
@@ -46,7 +44,7 @@ func placeOnEast(t *testing.T, member *memberEnv, name string) *v1alpha1.AppServ
 var anyAge = regexp.MustCompile(`(?m)^\d+s `)
 
 func TestEvents(t *testing.T) {
-	member := startMember(t)
+	member := newMember(t)
 	app := placeOnEast(t, member, "eventful")
 	createEvent(t, hub, "AppService", "eventful", app.UID, corev1.EventTypeNormal, "RolloutStarted", "revision 2 goes through the stages")
 	createEvent(t, hub, "AppService", "eventful", "another-uid", corev1.EventTypeNormal, "RolloutStarted", "of an earlier AppService")
@@ -75,7 +73,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestLogs_say_what_could_not_be_read(t *testing.T) {
-	member := startMember(t)
+	member := newMember(t)
 	placeOnEast(t, member, "logged")
 	const left = "no context of your kubeconfig is known to lead to: north\n"
 	t.Run("no Deployment", func(t *testing.T) {
@@ -86,19 +84,15 @@ func TestLogs_say_what_could_not_be_read(t *testing.T) {
 	})
 	pods := map[string]string{"app": "logged"}
 	template := corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: pods}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "nginx"}}}}
-	if err := member.Create(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "logged", Namespace: "default"},
-		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: pods}, Template: template}}); err != nil {
-		t.Fatal(err)
-	}
+	createAll(t, member, &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "logged", Namespace: "default"},
+		Spec: appsv1.DeploymentSpec{Selector: &metav1.LabelSelector{MatchLabels: pods}, Template: template}})
 	t.Run("no pods", func(t *testing.T) {
 		member.run(t, "logs", "logged", "--cluster", "east").check(t, result{errOut: "logged has no running pods on these clusters: see kubectl appsvc status logged\n"})
 	})
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "logged-1", Namespace: "default", Labels: pods}, Spec: template.Spec}
+	pod.Spec.AutomountServiceAccountToken, pod.Spec.NodeName = new(false), "node-1"
+	createAll(t, member, pod)
 	t.Run("a pod without a kubelet", func(t *testing.T) {
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "logged-1", Namespace: "default", Labels: pods}, Spec: template.Spec}
-		pod.Spec.AutomountServiceAccountToken, pod.Spec.NodeName = new(false), "node-1"
-		if err := member.Create(t.Context(), pod); err != nil {
-			t.Fatal(err)
-		}
 		pod.Status.Phase = corev1.PodRunning
 		if err := member.Status().Update(t.Context(), pod); err != nil {
 			t.Fatal(err)

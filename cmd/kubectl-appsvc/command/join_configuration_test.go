@@ -17,7 +17,7 @@ import (
 // TestJoin_configuration grants, keeps and takes back the permissions for ConfigMaps and Secrets. Each
 // step continues where the previous one ended.
 func TestJoin_configuration(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	deleteSecret(t, "east")
 	ensureNamespace(t, m, "shop")
 	join := func(t *testing.T, args ...string) result {

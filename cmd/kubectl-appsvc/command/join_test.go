@@ -3,6 +3,7 @@ package command_test
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +17,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/util/wait"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
@@ -24,12 +24,13 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/config/member"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // TestJoin joins a cluster, and changes how it is joined. Each step continues where the previous one
 // ended.
 func TestJoin(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	deleteSecret(t, "east")
 	join := func(t *testing.T, args ...string) result {
 		t.Helper()
@@ -178,7 +179,7 @@ func TestJoin(t *testing.T) {
 	connected := m.connect(t, "east")
 	t.Run("it waits until the hub uses the new token", func(t *testing.T) {
 		defer connected()
-		got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "30s")
+		got := m.run(t, "join", "east", "--allow-loopback", "--timeout", wait.Patience.String())
 		if got.code != 0 || !strings.Contains(got.out, "  membercluster/east is Ready\n") {
 			t.Error(got)
 		}
@@ -259,8 +260,8 @@ func (m *memberEnv) checkObjects(t *testing.T, namespaces ...string) {
 func (m *memberEnv) checkMayCreate(t *testing.T, secret *corev1.Secret, namespace string, want bool) {
 	t.Helper()
 	c := clientOf(t, secret)
-	// The API server takes a moment to read new roles.
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 10*time.Second, true, func(ctx context.Context) (bool, error) {
+	// The API server takes a moment to read new roles, and a ServiceAccount that replaces another one.
+	wait.Eventually(t, func() error {
 		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: "web", Namespace: namespace}, Spec: appsv1.DeploymentSpec{
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}},
 			Template: corev1.PodTemplateSpec{
@@ -268,15 +269,12 @@ func (m *memberEnv) checkMayCreate(t *testing.T, secret *corev1.Secret, namespac
 				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web:1"}}},
 			},
 		}}
-		err := c.Create(ctx, deployment, client.DryRunAll)
-		if err != nil && !apierrors.IsForbidden(err) {
-			return false, err
+		err := c.Create(t.Context(), deployment, client.DryRunAll)
+		if want != (err == nil) || err != nil && !apierrors.IsForbidden(err) {
+			return fmt.Errorf("creating a Deployment in %s is not permitted=%t: %w", namespace, want, err)
 		}
-		return want == (err == nil), nil
+		return nil
 	})
-	if err != nil {
-		t.Errorf("creating a Deployment in %s is not permitted=%t: %v", namespace, want, err)
-	}
 }
 
 // configOf returns how the operator reads a Secret.
@@ -344,7 +342,7 @@ func (m *memberEnv) connectedStatus(expires time.Time) v1alpha1.MemberClusterSta
 }
 
 func TestJoin_changes_nothing_when_it_is_refused(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	hubAdmin, memberAdmin := hubEnvironment.KubeConfig, m.environment.KubeConfig
 	create(t, &v1alpha1.MemberCluster{}, `{metadata: {name: taken}, status: {clusterID: other}}`)
 	byHand := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: "by-hand"}, Data: map[string][]byte{"kubeconfig": []byte("mine")}}
@@ -467,7 +465,7 @@ func TestJoin_changes_nothing_when_it_is_refused(t *testing.T) {
 
 // TestJoin_for_GitOps tests that each side can be printed, and applied by another tool.
 func TestJoin_for_GitOps(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	t.Run("the member's side needs no cluster", func(t *testing.T) {
 		got := runWith(t, "", "join", "nowhere", "--print-only", "member", "--namespaces", "shop")
 		if got.code != 0 || !strings.Contains(got.out, "namespace: shop") {
@@ -512,7 +510,7 @@ func TestJoin_for_GitOps(t *testing.T) {
 }
 
 func TestJoin_makes_a_name(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	for name, want := range map[string]string{
 		"admin@East":                      "admin-east",
 		"arn:aws:eks:eu-1:123:cluster/e1": "arn-aws-eks-eu-1-123-cluster-e1",

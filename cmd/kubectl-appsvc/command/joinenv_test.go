@@ -3,6 +3,9 @@ package command_test
 import (
 	"context"
 	"encoding/pem"
+	"fmt"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -13,7 +16,9 @@ import (
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -22,7 +27,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/config/member"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 const secretNamespace = "fleetwright-system"
@@ -36,31 +42,51 @@ type memberEnv struct {
 	id          types.UID
 }
 
-// startMember starts a member. Both API servers run until the test ends.
-func startMember(t *testing.T) *memberEnv {
+// newMember returns the member. When the test ends, nothing that join creates is left on it.
+func newMember(t *testing.T) *memberEnv {
 	t.Helper()
 	ctrllog.SetLogger(logr.Discard())
-	m := &memberEnv{environment: servertest.New()}
-	config, err := m.environment.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := m.environment.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	if m.Client, err = client.New(config, client.Options{Scheme: hub.Scheme()}); err != nil {
-		t.Fatal(err)
-	}
 	system := &corev1.Namespace{}
-	if err := m.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
+	if err := onMember.Get(t.Context(), client.ObjectKey{Name: metav1.NamespaceSystem}, system); err != nil {
 		t.Fatal(err)
 	}
-	m.id = system.UID
+	m := &memberEnv{Client: onMember, environment: memberEnvironment, id: system.UID}
 	m.kubeconfig = m.contexts(t, map[string][]byte{"hub": hubEnvironment.KubeConfig, "east": m.environment.KubeConfig})
 	ensureNamespace(t, hub, secretNamespace)
+	t.Cleanup(func() { m.removeGrants(t) })
 	return m
+}
+
+// removeGrants deletes what config/member has, for all namespaces and for those of these tests.
+func (m *memberEnv) removeGrants(t *testing.T) {
+	t.Helper()
+	ctx := context.Background()
+	for _, read := range []func(...string) ([]*unstructured.Unstructured, error){member.Configuration, member.Objects} {
+		for _, namespaces := range [][]string{nil, {"shop", "web"}} {
+			objects, err := read(namespaces...)
+			if err != nil {
+				t.Error(err)
+			}
+			for _, object := range objects {
+				if err := m.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+					t.Error(err)
+				}
+			}
+		}
+	}
+	// No controller removes the namespace. Until the API server has seen that it is gone, it would
+	// refuse what the next test creates there.
+	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: member.Namespace}}
+	if err := m.SubResource("finalize").Update(ctx, namespace); client.IgnoreNotFound(err) != nil {
+		t.Error(err)
+	}
+	wait.Eventually(t, func() error {
+		probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: member.Namespace, Name: "probe"}}
+		if err := m.Create(ctx, probe, client.DryRunAll); !apierrors.IsNotFound(err) {
+			return fmt.Errorf("namespace %s is not gone: %w", member.Namespace, err)
+		}
+		return nil
+	})
 }
 
 func ensureNamespace(t *testing.T, c client.Client, name string) {
@@ -101,7 +127,13 @@ func writeKubeconfig(t *testing.T, config *clientcmdapi.Config) string {
 // editKubeconfig returns a copy of the kubeconfig with a change.
 func (m *memberEnv) editKubeconfig(t *testing.T, edit func(*clientcmdapi.Config)) string {
 	t.Helper()
-	config, err := clientcmd.LoadFromFile(m.kubeconfig)
+	return editFile(t, m.kubeconfig, edit)
+}
+
+// editFile returns a copy of a kubeconfig file with a change.
+func editFile(t *testing.T, file string, edit func(*clientcmdapi.Config)) string {
+	t.Helper()
+	config, err := clientcmd.LoadFromFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,24 +145,42 @@ func (m *memberEnv) editKubeconfig(t *testing.T, edit func(*clientcmdapi.Config)
 // to a proxy before an API server. If answer returns true, it has answered the request.
 func (m *memberEnv) throughProxy(t *testing.T, environment *envtest.Environment, name string, answer func(http.ResponseWriter, *http.Request) bool) string {
 	t.Helper()
+	return m.editKubeconfig(t, leadTo(name, startProxy(t, environment, answer)))
+}
+
+// startProxy starts a server before an API server. It passes requests on with the rights of an
+// administrator, unless answer returns true.
+func startProxy(t *testing.T, environment *envtest.Environment, answer func(http.ResponseWriter, *http.Request) bool) *httptest.Server {
+	t.Helper()
 	target, err := url.Parse(environment.Config.Host)
 	if err != nil {
 		t.Fatal(err)
 	}
-	proxy := httputil.NewSingleHostReverseProxy(target)
-	if proxy.Transport, err = rest.TransportFor(environment.Config); err != nil {
+	transport, err := rest.TransportFor(environment.Config)
+	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewTLSServer(http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-		if !answer(response, request) {
-			proxy.ServeHTTP(response, request)
+	backend := httputil.NewSingleHostReverseProxy(target)
+	backend.Transport, backend.ErrorLog = transport, log.New(io.Discard, "", 0)
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !answer(w, r) {
+			backend.ServeHTTP(w, r)
 		}
 	}))
+	server.Config.ErrorLog = backend.ErrorLog
+	server.StartTLS()
 	t.Cleanup(server.Close)
-	return m.editKubeconfig(t, func(c *clientcmdapi.Config) {
+	t.Cleanup(server.CloseClientConnections)
+	return server
+}
+
+// leadTo returns a kubeconfig edit that leads a context to a server.
+func leadTo(name string, server *httptest.Server) func(*clientcmdapi.Config) {
+	return func(c *clientcmdapi.Config) {
 		ca := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate().Raw})
 		c.Clusters[name] = &clientcmdapi.Cluster{Server: server.URL, CertificateAuthorityData: ca}
-	})
+		c.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: "any"}
+	}
 }
 
 // userOf returns the kubeconfig of a user of an API server.

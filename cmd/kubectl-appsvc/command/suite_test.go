@@ -3,6 +3,7 @@ package command_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -26,13 +27,18 @@ import (
 	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
-// hub is a client of an API server with the CRDs and without an operator: the tests write the status.
-var hub client.Client
-
-// hubEnvironment is that API server, and hubKubeconfig is the file of its administrator.
+// All tests share these API servers. The hub has the CRDs and no operator: the tests write the
+// status. A test that changes the member gets it from newMember, and is not parallel.
 var (
-	hubEnvironment *envtest.Environment
-	hubKubeconfig  string
+	hubEnvironment    = servertest.New("../../../config/crd/bases")
+	memberEnvironment = servertest.New()
+)
+
+// hub and onMember are clients of their administrators, and hubKubeconfig is the file of that of the
+// hub.
+var (
+	hub, onMember client.Client
+	hubKubeconfig string
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -55,49 +61,24 @@ func TestMain(m *testing.M) {
 			panic(err)
 		}
 	}
-	os.Exit(withHub(m.Run))
+	os.Exit(servertest.Run(m.Run, connect, hubEnvironment, memberEnvironment))
 }
 
-func withHub(run func() int) int {
-	if os.Getenv("KUBEBUILDER_ASSETS") == "" {
-		fmt.Fprintln(os.Stderr, "KUBEBUILDER_ASSETS must name the directory of etcd and kube-apiserver: use `make test`, or `make tools` and KUBEBUILDER_ASSETS=$PWD/bin")
-		return 1
-	}
-	hubEnvironment = servertest.New("../../../config/crd/bases")
-	code, err := func() (int, error) {
-		config, err := hubEnvironment.Start()
-		if err != nil {
-			return 1, fmt.Errorf("start the hub: %w", err)
-		}
-		scheme := runtime.NewScheme()
-		if err := clientgoscheme.AddToScheme(scheme); err != nil {
-			return 1, err
-		}
-		if err := v1alpha1.AddToScheme(scheme); err != nil {
-			return 1, err
-		}
-		if hub, err = client.New(config, client.Options{Scheme: scheme}); err != nil {
-			return 1, err
-		}
-		dir, err := os.MkdirTemp("", "kubectl-appsvc")
-		if err != nil {
-			return 1, err
-		}
-		defer os.RemoveAll(dir)
-		hubKubeconfig = filepath.Join(dir, "hub")
-		if err := os.WriteFile(hubKubeconfig, hubEnvironment.KubeConfig, 0o600); err != nil {
-			return 1, err
-		}
-		return run(), nil
-	}()
+// connect sets the clients of the API servers, and writes the kubeconfig of the hub.
+func connect() error {
+	scheme := runtime.NewScheme()
+	err := errors.Join(clientgoscheme.AddToScheme(scheme), v1alpha1.AddToScheme(scheme))
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		return err
 	}
-	if err := hubEnvironment.Stop(); err != nil {
-		fmt.Fprintln(os.Stderr, "stop the hub:", err)
-		return 1
+	if hub, err = client.New(hubEnvironment.Config, client.Options{Scheme: scheme}); err != nil {
+		return err
 	}
-	return code
+	if onMember, err = client.New(memberEnvironment.Config, client.Options{Scheme: scheme}); err != nil {
+		return err
+	}
+	hubKubeconfig = filepath.Join(hubEnvironment.ControlPlane.APIServer.CertDir, "admin.kubeconfig")
+	return os.WriteFile(hubKubeconfig, hubEnvironment.KubeConfig, 0o600)
 }
 
 // result is what a command printed, and its exit code.

@@ -11,10 +11,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 func TestUnjoin_finds_the_Secret(t *testing.T) {
@@ -74,11 +75,10 @@ func TestUnjoin_finds_the_Secret(t *testing.T) {
 func TestUnjoin_without_an_operator_ends(t *testing.T) {
 	createAll(t, hub, &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: secretNamespace, Name: "alone"}})
 	create(t, &v1alpha1.MemberCluster{}, `{metadata: {name: alone, annotations: {fleetwright.dev/secret: fleetwright-system/alone}}}`)
-	start := time.Now()
 	got := run(t, "unjoin", "alone", "--retain", "--yes")
-	if took := time.Since(start); got.code != 0 || took > 45*time.Second ||
+	if got.code != 0 ||
 		got.errOut != "The operator has not seen the deletion of the Secret within 15s: it may not run.\n" || !strings.Contains(got.out, "membercluster/alone deleted\n") {
-		t.Errorf("after %s: %v", took, got)
+		t.Error(got)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestUnjoin_waits_for_the_operator(t *testing.T) {
 	reported := make(chan error, 1)
 	go func() {
 		reported <- func() error {
-			err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+			err := utilwait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, wait.Patience, true, func(ctx context.Context) (bool, error) {
 				secret := &corev1.Secret{}
 				err := hub.Get(ctx, client.ObjectKey{Namespace: secretNamespace, Name: "awaited"}, secret)
 				return err != nil, client.IgnoreNotFound(err)
@@ -114,7 +114,7 @@ func TestUnjoin_waits_for_the_operator(t *testing.T) {
 
 // A cluster that never connected has no MemberCluster; its Secret says which cluster it is.
 func TestUnjoin_prints_how_to_remove_the_permissions(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	ensureNamespace(t, m, "shop")
 	deleteSecret(t, "east")
 	if got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "0", "--namespaces", "shop"); got.code != 0 {

@@ -3,6 +3,7 @@ package command_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -10,26 +11,29 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
+	utilwait "k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // eventually waits until check returns true.
 func eventually(t *testing.T, check func() bool) {
 	t.Helper()
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, 20*time.Second, true, func(context.Context) (bool, error) { return check(), nil })
-	if err != nil {
-		t.Error("it did not happen within 20 seconds")
-	}
+	wait.Eventually(t, func() error {
+		if !check() {
+			return errors.New("it does not happen")
+		}
+		return nil
+	})
 }
 
 // TestUnjoin removes clusters without an operator: the test writes what the operator would.
 func TestUnjoin(t *testing.T) {
-	m := startMember(t)
+	m := newMember(t)
 	ensureNamespace(t, hub, "shop")
 	// createCluster creates a cluster that is Ready and has a Secret. When the Secret is deleted,
 	// the MemberCluster says so.
@@ -121,7 +125,7 @@ status:
 		moved := make(chan error, 1)
 		go func() {
 			// As the planner does: the entry goes after the taint was set.
-			moved <- wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, 20*time.Second, true, func(ctx context.Context) (bool, error) {
+			moved <- utilwait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, wait.Patience, true, func(ctx context.Context) (bool, error) {
 				cluster := &v1alpha1.MemberCluster{}
 				if err := hub.Get(ctx, client.ObjectKey{Name: "east"}, cluster); err != nil || len(cluster.Spec.Taints) == 0 {
 					return false, err

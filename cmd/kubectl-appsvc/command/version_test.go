@@ -21,6 +21,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
 	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // runOf runs the plugin of a version.
@@ -100,20 +101,12 @@ func TestVersion_without_an_operator(t *testing.T) {
 // with the CRDs of the first release.
 func TestOlder_hub(t *testing.T) {
 	environment := servertest.New()
-	config, err := environment.Start()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := environment.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
+	servertest.Start(t, environment)
 	kubeconfig := filepath.Join(t.TempDir(), "older")
 	if err := os.WriteFile(kubeconfig, environment.KubeConfig, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	older, err := client.New(config, client.Options{Scheme: hub.Scheme()})
+	older, err := client.New(environment.Config, client.Options{Scheme: hub.Scheme()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +136,7 @@ func TestOlder_hub(t *testing.T) {
 		if err := os.WriteFile(file, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := envtest.InstallCRDs(config, envtest.CRDInstallOptions{Paths: []string{file}}); err != nil {
+		if _, err := envtest.InstallCRDs(environment.Config, envtest.CRDInstallOptions{Paths: []string{file}, MaxTime: wait.Patience}); err != nil {
 			t.Fatal(err)
 		}
 	}
