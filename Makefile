@@ -138,7 +138,7 @@ test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images
 
 e2e: build ## run the end-to-end suites on whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go test ./e2e/... ./internal/environment/... -p 2 -count=1 -timeout 40m -v
+	PATH=$(BIN):$$PATH go test ./e2e/... ./internal/environment/... -p 2 -parallel 3 -count=1 -timeout 40m -v
 
 kind-images: # the images of the tests on kind
 	@tools/docker.sh up

@@ -75,7 +75,7 @@ func TestConfiguration(t *testing.T) {
 		return func(s *v1alpha1.AppServiceSpec) { s.Rollout.Stages[0].SoakSeconds = new(seconds) }
 	}
 	app := f.createApp(t, "configured", configured, canaryFirst, framework.Replicas(2))
-	f.awaitReadyWithin(t, 2*f.Timeout, app, all...)
+	f.awaitReady(t, app, all...)
 	// greetings returns what the pods of the members greet with: one value on east, and another one on
 	// the others.
 	greetings := func(east, others string) map[string]string {
@@ -111,7 +111,7 @@ func TestConfiguration(t *testing.T) {
 		f.awaitStage(t, app, "(rest)", v1alpha1.StageProgressing)
 		f.startCluster(t, "north")
 		f.startCluster(t, "south")
-		f.awaitReadyWithin(t, 3*time.Minute, app, all...)
+		f.awaitReady(t, app, all...)
 		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 2)
 		f.awaitGreetings(t, app, greetings("hey", "hey"))
 		for _, name := range all {

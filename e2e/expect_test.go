@@ -38,13 +38,8 @@ func (f *fleet) createApp(t *testing.T, name string, changes ...framework.Change
 // reports that. It returns how long that took.
 func (f *fleet) awaitReady(t *testing.T, app *v1alpha1.AppService, members ...string) time.Duration {
 	t.Helper()
-	return f.awaitReadyWithin(t, f.Timeout, app, members...)
-}
-
-func (f *fleet) awaitReadyWithin(t *testing.T, timeout time.Duration, app *v1alpha1.AppService, members ...string) time.Duration {
-	t.Helper()
 	what := fmt.Sprintf("AppService %s to run on %v and on no other", app.Name, members)
-	took := f.EventuallyWithin(t, timeout, what, func(ctx context.Context) error {
+	took := f.Eventually(t, what, func(ctx context.Context) error {
 		var errs []error
 		for name, member := range f.Members {
 			if slices.Contains(members, name) {

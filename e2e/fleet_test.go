@@ -18,11 +18,10 @@ import (
 	"github.com/fleetwright/fleetwright/internal/environment"
 )
 
-// awaitMember waits until a member is Ready. The operator retries an unreachable member after two
-// minutes at the latest.
+// awaitMember waits until a member is Ready.
 func (f *fleet) awaitMember(t *testing.T, name string) {
 	t.Helper()
-	f.EventuallyWithin(t, 3*time.Minute, "MemberCluster "+name+" to be Ready", func(ctx context.Context) error {
+	f.Eventually(t, "MemberCluster "+name+" to be Ready", func(ctx context.Context) error {
 		return f.CheckMembersReady(ctx, name)
 	})
 }

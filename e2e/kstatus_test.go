@@ -12,6 +12,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // TestKstatus tests what kstatus computes for an AppService. Flux, Helm and others wait by kstatus.
@@ -37,7 +38,7 @@ func TestKstatus(t *testing.T) {
 	})
 	t.Run("a Ready AppService is Current, and kubectl wait returns", func(t *testing.T) {
 		uncordon()
-		f.Hub.Kubectl(t, *binFlag, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=condition=Ready", "--timeout="+f.Timeout.String())
+		f.Hub.Kubectl(t, *binFlag, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=condition=Ready", "--timeout="+wait.Patience.String())
 		f.RefreshApp(t, app)
 		f.expectKstatus(t, app, status.CurrentStatus)
 	})
@@ -80,7 +81,7 @@ func TestKstatus(t *testing.T) {
 	})
 	t.Run("kubectl wait --for=delete returns when the cluster is back", func(t *testing.T) {
 		f.startCluster(t, "south")
-		f.Hub.Kubectl(t, *binFlag, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=delete", "--timeout="+f.Timeout.String())
+		f.Hub.Kubectl(t, *binFlag, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=delete", "--timeout="+wait.Patience.String())
 	})
 }
 

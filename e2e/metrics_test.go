@@ -119,16 +119,23 @@ func typeAndLabels(family *dto.MetricFamily) string {
 	return fmt.Sprintf("%s %v", strings.ToLower(family.GetType().String()), labels)
 }
 
-// seriesValue returns the value of the first series with this label.
-func seriesValue(family *dto.MetricFamily, label, value string) (float64, error) {
+// seriesValue returns the value of a gauge or a counter, of the series with these labels, each
+// followed by its value.
+func seriesValue(family *dto.MetricFamily, labels ...string) (float64, error) {
 	for _, metric := range family.GetMetric() {
+		got := map[string]string{}
 		for _, pair := range metric.GetLabel() {
-			if pair.GetName() == label && pair.GetValue() == value {
-				return metric.GetGauge().GetValue() + metric.GetCounter().GetValue(), nil
-			}
+			got[pair.GetName()] = pair.GetValue()
+		}
+		matches := true
+		for i := 0; i < len(labels); i += 2 {
+			matches = matches && got[labels[i]] == labels[i+1]
+		}
+		if matches {
+			return metric.GetGauge().GetValue() + metric.GetCounter().GetValue(), nil
 		}
 	}
-	return 0, fmt.Errorf("%s has no series with %s=%q", family.GetName(), label, value)
+	return 0, fmt.Errorf("%s has no series with %q", family.GetName(), labels)
 }
 
 // TestMetricsAreProtected tests the metrics server with its default flags, on a third replica, which

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // TestPluginExplains tests the commands that show and explain an AppService, and the drain of a
@@ -16,7 +17,7 @@ import (
 func TestPluginExplains(t *testing.T) {
 	f := testFleet(t)
 	app := f.createApp(t, "explained", framework.Image("web:1"), framework.Placement(v1alpha1.Placement{Limit: new(int32(2))}))
-	f.plugin(t, "status", app.Name, "-n", namespace, "--wait", "--timeout", f.Timeout.String())
+	f.plugin(t, "status", app.Name, "-n", namespace, "--wait", "--timeout", wait.Patience.String())
 	f.RefreshApp(t, app)
 	all := []string{"east", "north", "south"}
 	excluded := all[slices.IndexFunc(all, func(name string) bool { return app.Status.Cluster(name) == nil })]
@@ -63,7 +64,7 @@ func TestPluginExplains(t *testing.T) {
 	})
 
 	t.Run("drain moves it to the other cluster, and uncordon ends the drain", func(t *testing.T) {
-		output := f.plugin(t, "drain", drained, "--timeout", f.Timeout.String())
+		output := f.plugin(t, "drain", drained, "--timeout", wait.Patience.String())
 		t.Cleanup(func() { f.patchMemberSpec(t, drained, v1alpha1.MemberClusterSpec{}) })
 		if want := "appservice/" + namespace + "/explained is no longer on " + drained; !strings.Contains(output, want) {
 			t.Errorf("want %q in:\n%s", want, output)

@@ -221,7 +221,7 @@ func (p *openedPage) apply(data []byte) error {
 // await waits until a check of what the page shows returns nil.
 func (p *openedPage) await(t *testing.T, f *fleet, what string, check func(*shownFleet) error) {
 	t.Helper()
-	took := f.EventuallyWithin(t, 2*f.Timeout, what, func(context.Context) error {
+	took := f.Eventually(t, what, func(context.Context) error {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		if p.err != nil {

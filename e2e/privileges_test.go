@@ -33,19 +33,24 @@ func (g grant) String() string {
 // grant was not used.
 func verifyPrivileges(ctx context.Context, code int) error {
 	unfiltered := flag.Lookup("test.run").Value.String() == "" && flag.Lookup("test.skip").Value.String() == ""
-	f, created := shared.Created()
+	fleets := pool.Created()
 	switch {
-	case !created && unfiltered && code == 0:
-		return errors.New("no test used the shared fleet: is no test marked onKind?")
-	case !created:
+	case len(fleets) == 0 && unfiltered && code == 0:
+		return errors.New("no test used a fleet: is no test marked onKind?")
+	case len(fleets) == 0:
 		return nil
 	}
+	var hubs, joined []*framework.Cluster
+	for _, f := range fleets {
+		hubs = append(hubs, f.Hub)
+		joined = slices.AppendSeq(joined, maps.Values(f.Members))
+	}
 	all := code == 0 && unfiltered && !isSubset()
-	hub := &access{clusters: []*framework.Cluster{f.Hub}, account: environment.OperatorAccount,
+	hub := &access{clusters: hubs, account: environment.OperatorAccount,
 		clusterRoles: []string{"fleetwright", "fleetwright-propagation"}, roles: []string{"fleetwright", "fleetwright-configuration-key"},
 		// A snapshot is deleted when nothing has named it for ten minutes.
 		later: []grant{{verb: "delete", resource: "configmaps"}, {verb: "delete", resource: "secrets"}}}
-	members := &access{clusters: slices.Collect(maps.Values(f.Members)), account: environment.MemberAccount,
+	members := &access{clusters: joined, account: environment.MemberAccount,
 		clusterRoles: []string{"fleetwright-member", "fleetwright-member-configuration"}, roles: []string{"fleetwright-token"}}
 	return errors.Join(hub.verify(ctx, "hub", all), members.verify(ctx, "member", all))
 }

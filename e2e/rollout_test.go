@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // inStages makes an edit reach east first, then north after an approval, and then the others. Nothing
@@ -83,7 +84,7 @@ func TestRollout(t *testing.T) {
 			return f.checkImages(ctx, app, waiting)
 		})
 		f.plugin(t, "rollout", "approve", app.Name, "-n", namespace, "--stage", "eu", "--revision", "2")
-		f.Hub.Kubectl(t, *binFlag, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=condition=RolledOut", "--timeout="+f.Timeout.String())
+		f.Hub.Kubectl(t, *binFlag, "wait", "appsvc", app.Name, "--namespace", namespace, "--for=condition=RolledOut", "--timeout="+wait.Patience.String())
 		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 2)
 		f.awaitReady(t, app, all...)
 		f.expectRollout(t, app, v1alpha1.ReasonCompleted, status.CurrentStatus)
@@ -106,7 +107,7 @@ func TestRollout(t *testing.T) {
 	t.Run("an undo needs no approval", func(t *testing.T) {
 		f.plugin(t, "rollout", "undo", app.Name, "-n", namespace, "--to-revision", "1")
 		f.RefreshApp(t, app)
-		f.plugin(t, "rollout", "status", app.Name, "-n", namespace, "--wait", "--timeout", f.Timeout.String())
+		f.plugin(t, "rollout", "status", app.Name, "-n", namespace, "--wait", "--timeout", wait.Patience.String())
 		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 4)
 		f.awaitReady(t, app, all...)
 	})
@@ -157,19 +158,18 @@ func (f *fleet) cutOff(t *testing.T, app *v1alpha1.AppService, name string) {
 	if err := f.Members[name].Stop(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.EventuallyWithin(t, time.Minute, "the entry of "+name+" to be Unknown", func(ctx context.Context) error {
+	f.Eventually(t, "the entry of "+name+" to be Unknown", func(ctx context.Context) error {
 		return f.checkPhase(ctx, app, name, v1alpha1.ClusterUnknown)
 	})
 }
 
-// bringBack starts a member again, and waits until all are Ready. The operator retries an unreachable
-// member after two minutes at the latest.
+// bringBack starts a member again, and waits until all are Ready.
 func (f *fleet) bringBack(t *testing.T, app *v1alpha1.AppService, name string, all ...string) {
 	t.Helper()
 	if err := f.Members[name].Start(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	f.awaitReadyWithin(t, 3*time.Minute, app, all...)
+	f.awaitReady(t, app, all...)
 }
 
 // awaitReason waits until RolledOut has a reason.

@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/framework"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 const samples = "../config/samples"
@@ -96,7 +96,7 @@ func TestSamples(t *testing.T) {
 	t.Run("nothing is written at rest", func(t *testing.T) { f.expectNoWrites(t) })
 
 	t.Run("are deleted with all their objects", func(t *testing.T) {
-		f.Hub.Kubectl(t, *binFlag, append([]string{"delete", "--timeout=" + f.Timeout.String(), "-f", placementSample}, others...)...)
+		f.Hub.Kubectl(t, *binFlag, append([]string{"delete", "--timeout=" + wait.Patience.String(), "-f", placementSample}, others...)...)
 		for _, member := range all {
 			if err := checkNothingManaged(t.Context(), f.Members[member]); err != nil {
 				t.Errorf("the AppServices are gone, but: %v", err)
@@ -189,9 +189,9 @@ func (f *fleet) expectNoWrites(t *testing.T) {
 	t.Helper()
 	f.awaitNoWrites(t)
 	before := f.countWrites(t)
-	time.Sleep(quietPeriod / 2)
+	f.AwaitLook(t)
 	if diff := cmp.Diff(before, f.countWrites(t)); diff != "" {
-		t.Errorf("written within %s at rest (-before +after):\n%s", quietPeriod/2, diff)
+		t.Errorf("written at rest (-before +after):\n%s", diff)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestSlices(t *testing.T) {
 		f.awaitNoWrites(t)
 		before := f.countWrites(t)
 		f.restartWith(t, 1, threshold)
-		time.Sleep(quietPeriod / 4)
+		f.AwaitLook(t)
 		if diff := cmp.Diff(before, f.countWrites(t)); diff != "" {
 			t.Errorf("the restart wrote (-before +after):\n%s", diff)
 		}

@@ -1,16 +1,19 @@
 // Package e2e tests Fleetwright as its users run it: the operator's own binary, whole clusters and
 // kubectl.
 //
-// The tests share one fleet ([testFleet]): a hub and the members north, south and east. A test
-// creates AppServices of its own, and leaves the fleet as it found it: every member joined and
-// Ready, one replica of the operator running.
+// A test has a fleet for itself ([testFleet]): a hub and the members north, south and east. It
+// leaves the fleet as it found it, for the next test: every member joined and Ready, one replica of
+// the operator running, no AppService. Tests mostly wait, so several of them run at once: -parallel
+// says how many, and so how many fleets there are.
 //
 // Clusters run as processes with simulated pods (kwok), or as containers with real pods (kind). On
-// kind, only the tests that are marked [onKind] run, unless -full is set.
+// kind, there is one fleet, and only the tests that are marked [onKind] run, unless -full is set.
+// If KIND is set, these tests do not run on kwok: another run does them on kind.
 //
 //	make e2e
 //	make e2e-kind
 //	make e2e-kind FULL=1
+//	make e2e KIND=1                           # without the tests that make e2e-kind runs
 //	go test ./e2e -v -run TestOutage          # one test; make e2e builds what it needs
 //	go test ./e2e -v -run TestServes -environment kind -image localhost/fleetwright:e2e
 package e2e
@@ -24,7 +27,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -69,8 +71,8 @@ var regions = map[string]string{"north": "eu", "south": "us", "east": "ap"}
 // fleet is the fleet of a test.
 type fleet struct{ *framework.Fleet }
 
-// shared is the fleet that the tests share. Only TestMain and testFleet use it.
-var shared = &framework.Shared[*fleet]{Name: "e2e: the shared fleet"}
+// pool is the fleets of the tests. Only TestMain and testFleet use it.
+var pool = &framework.Pool[*fleet]{Name: "e2e"}
 
 // mark is a property of a test.
 type mark string
@@ -79,35 +81,56 @@ type mark string
 // processes cannot show, or what each release must do on real nodes.
 const onKind mark = "on kind"
 
-// testFleet returns the shared fleet. On kind, it skips a test that is not marked onKind.
+// testFleet returns a fleet for a test, which calls it first. It skips a test that is for the other
+// environment.
 func testFleet(t *testing.T, marks ...mark) *fleet {
 	t.Helper()
-	if isSubset() && !slices.Contains(marks, onKind) {
+	isOnKind := slices.Contains(marks, onKind)
+	switch {
+	case isSubset() && !isOnKind:
 		t.Skip("not in the subset for kind; make e2e-kind FULL=1 runs it")
+	case isRest() && isOnKind:
+		t.Skip("make e2e-kind runs it, because KIND is set")
 	}
-	return shared.Get(t)
+	if *environmentFlag == "kwok" {
+		t.Parallel() // the names of clusters on kind are those of the machine's containers
+	}
+	return pool.Get(t)
 }
 
 // isSubset reports whether only the tests that are marked onKind run.
 func isSubset() bool { return *environmentFlag == "kind" && !*fullFlag }
 
+// isRest reports whether the tests that are marked onKind do not run.
+func isRest() bool { return *environmentFlag == "kwok" && os.Getenv("KIND") != "" }
+
 func TestMain(m *testing.M) {
 	flag.Parse()
-	env, err := newEnvironment()
+	env, err := newEnvironment("")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "e2e:", err)
 		os.Exit(1)
 	}
-	shared.SetUp = func(ctx context.Context) (*fleet, error) { return newFleet(ctx, env) }
+	pool.SetUp = func(ctx context.Context, number int) (*fleet, error) {
+		if *environmentFlag == "kind" {
+			return newFleet(ctx, env)
+		}
+		own, err := newEnvironment(fmt.Sprintf("fleet-%d", number)) // env includes it
+		if err != nil {
+			return nil, err
+		}
+		return newFleet(ctx, own)
+	}
 	os.Exit(framework.Main(m, framework.MainOptions{Name: "e2e", Environment: env, Keep: *keepFlag, Verify: verifyPrivileges}))
 }
 
-func newEnvironment() (framework.Environment, error) {
+// newEnvironment returns the environment of a directory in that of the flag.
+func newEnvironment(dir string) (framework.Environment, error) {
 	switch *environmentFlag {
 	case "kwok":
-		return kwok.New(kwok.Options{Dir: cmp.Or(*dirFlag, "../.e2e"), Bin: *binFlag, Config: config})
+		return kwok.New(kwok.Options{Dir: filepath.Join(cmp.Or(*dirFlag, "../.e2e"), dir), Bin: *binFlag, Config: config})
 	case "kind":
-		return kind.New(kind.Options{Dir: cmp.Or(*dirFlag, "../.e2e-kind"), Root: "..", Image: *imageFlag, Workloads: images})
+		return kind.New(kind.Options{Dir: filepath.Join(cmp.Or(*dirFlag, "../.e2e-kind"), dir), Root: "..", Image: *imageFlag, Workloads: images})
 	default:
 		return nil, fmt.Errorf("unknown environment %q: want kwok or kind", *environmentFlag)
 	}
@@ -120,9 +143,6 @@ func newFleet(ctx context.Context, env framework.Environment) (*fleet, error) {
 		return nil, err
 	}
 	f := &fleet{created}
-	if *environmentFlag == "kind" {
-		f.Timeout = 3 * time.Minute // real pods take longer
-	}
 	if err := environment.PrepareHub(ctx, f.Hub.Client, filepath.Join(config, "crd", "bases")); err != nil {
 		return nil, err
 	}
@@ -146,7 +166,8 @@ func newFleet(ctx context.Context, env framework.Environment) (*fleet, error) {
 	return f, f.startOperator(ctx, 1)
 }
 
-// startOperator starts the operator with all optional features and with further arguments.
+// startOperator starts the operator with all optional features, so that it soon notices what happens
+// to a member, and with further arguments.
 func (f *fleet) startOperator(ctx context.Context, replicas int, args ...string) error {
-	return f.StartOperator(ctx, replicas, append([]string{"--publish-cluster-profiles", "--secret-grace=5s", environment.Propagate}, args...)...)
+	return f.StartOperator(ctx, replicas, append([]string{"--publish-cluster-profiles", "--secret-grace=5s", "--member-probe-interval=2s", environment.Propagate}, args...)...)
 }

@@ -12,9 +12,6 @@ import (
 	"github.com/fleetwright/fleetwright/internal/environment"
 )
 
-// quietPeriod is how long nothing may be written at rest.
-const quietPeriod = 20 * time.Second
-
 // writeCounts are the numbers of the operator's write requests, by cluster and by kind of request.
 // Writes of the Lease of its election are left out.
 type writeCounts map[string]map[string]int

@@ -11,6 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/ledger"
 	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // campaign runs many lifecycles.
@@ -136,7 +137,7 @@ func (c *campaign) await(ctx context.Context, l *lifecycle, i int) (err error) {
 // awaitKill waits until the operator is killed, or the state is reached without a kill and nothing
 // is written any more.
 func (f *fleet) awaitKill(ctx context.Context, app *v1alpha1.AppService, armed *killPoint, want state) (r ledger.Request, killed bool, err error) {
-	err = environment.Await(ctx, timeout, "the request at which to kill", func(ctx context.Context) error {
+	err = environment.Await(ctx, wait.Patience, "the request at which to kill", func(ctx context.Context) error {
 		select {
 		case r = <-armed.fired:
 			killed = true

@@ -14,6 +14,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/e2e/ledger"
 	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // settleTime is how long nothing is written when a step is complete. The operator writes
@@ -105,7 +106,7 @@ func (f *fleet) baseline(t *testing.T) ([]stepResult, error) {
 // awaitSettled waits until the AppService is settled and nothing is written any more, and returns
 // the state.
 func (f *fleet) awaitSettled(ctx context.Context, app *v1alpha1.AppService, generations bool) (state, error) {
-	if err := environment.Await(ctx, timeout, "the AppService to settle", func(ctx context.Context) error {
+	if err := environment.Await(ctx, wait.Patience, "the AppService to settle", func(ctx context.Context) error {
 		if err := f.checkSettled(ctx, app); err != nil {
 			return err
 		}
@@ -128,7 +129,7 @@ func (f *fleet) checkNoRecentWrites(app *v1alpha1.AppService) error {
 // request that was sent while the state was read may be the one that completed the state, so the
 // state is read again.
 func (f *fleet) awaitState(ctx context.Context, app *v1alpha1.AppService, want state) (at time.Time, err error) {
-	err = environment.Await(ctx, timeout, "the state", func(ctx context.Context) error {
+	err = environment.Await(ctx, wait.Patience, "the state", func(ctx context.Context) error {
 		at = time.Now()
 		if err := f.checkState(ctx, app, want); err != nil {
 			return err

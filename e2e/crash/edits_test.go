@@ -14,6 +14,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/e2e/ledger"
 	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // edit is an edit of a user, with a crash of the operator during its delivery.
@@ -131,7 +132,26 @@ func (f *fleet) delete(ctx context.Context, app *v1alpha1.AppService) error {
 	if err := f.act(ctx, app, nil); err != nil {
 		return err
 	}
-	return environment.Await(ctx, timeout, app.Namespace+" to be gone", func(ctx context.Context) error { return f.checkSettled(ctx, app) })
+	return environment.Await(ctx, wait.Patience, app.Namespace+" to be gone", func(ctx context.Context) error { return f.checkSettled(ctx, app) })
+}
+
+// TestParts tests that the parts of a sample have every step.
+func TestParts(t *testing.T) {
+	all := map[string]bool{}
+	for _, part := range parts {
+		for _, name := range namesIn(part) {
+			all[name] = true
+		}
+	}
+	for _, step := range allSteps {
+		if !all[step.name] && step.name != intoStatus {
+			t.Errorf("no part has the step %q", step.name)
+		}
+		delete(all, step.name)
+	}
+	if len(all) > 0 {
+		t.Errorf("there are no steps %v", all)
+	}
 }
 
 // TestPlan tests that a campaign covers every request, and one more, in both modes.

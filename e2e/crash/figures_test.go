@@ -55,10 +55,11 @@ const namespacePrefix = "lifecycle-"
 // verifyLedger prints the ledger's figures. It returns an error if a deletion or a scale-down
 // cannot be traced to an intent, or a cluster denied a request of the operator.
 func verifyLedger(ctx context.Context, _ int) error {
-	f, created := shared.Created()
-	if !created {
+	created := pool.Created()
+	if len(created) == 0 {
 		return nil
 	}
+	f := created[0]
 	sum := f.ledger.Figures()
 	fmt.Printf("crash: operators started: %d\n", f.started)
 	fmt.Printf("crash: ledger: deletions: %d, scale-downs: %d, untraced: %d\n", sum.Deletions, sum.ScaleDowns, len(sum.Untraced))

@@ -12,6 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/ledger"
 	"github.com/fleetwright/fleetwright/internal/environment"
 	"github.com/fleetwright/fleetwright/internal/environment/kwok"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // members are the names of the members, sorted. A flag adds to them.
@@ -78,7 +79,7 @@ func newFleet(ctx context.Context, env *kwok.Environment) (*fleet, error) {
 	if err := f.start(ctx); err != nil {
 		return nil, err
 	}
-	return f, environment.Await(ctx, timeout, "the members to be Ready", func(ctx context.Context) error {
+	return f, environment.Await(ctx, wait.Patience, "the members to be Ready", func(ctx context.Context) error {
 		return f.CheckMembersReady(ctx, members...)
 	})
 }
@@ -96,7 +97,7 @@ func (f *fleet) start(ctx context.Context) error {
 	f.Operator = operator
 	f.started++
 	f.mu.Unlock()
-	return environment.Await(ctx, timeout, "the operator to watch all members", func(context.Context) error {
+	return environment.Await(ctx, wait.Patience, "the operator to watch all members", func(context.Context) error {
 		return f.proxy.checkWatches(begin)
 	})
 }

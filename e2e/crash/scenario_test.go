@@ -45,6 +45,14 @@ var scenario = []step{
 	{name: "delete"},
 }
 
+// parts are the parts of the scenario from which a sample takes one. Each is a lifecycle, and
+// together they have every step. With slices, [intoStatus] is in each.
+var parts = []string{
+	"create,edit the image,edit in stages,roll back,scale up,edit what failed,scale down,delete",
+	"create,remove the port,add another port,add configuration,change configuration,shrink to 2 members,delete",
+	"create,edit in stages,add configuration,roll back configuration,edit what failed again,delete",
+}
+
 // configured makes the pods read a ConfigMap of the hub.
 func configured(s *v1alpha1.AppServiceSpec) {
 	s.EnvFrom = []corev1.EnvFromSource{{ConfigMapRef: &corev1.ConfigMapEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: settings}}}}

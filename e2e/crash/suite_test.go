@@ -40,6 +40,9 @@
 // write that scales a Deployment down there. The suite fails if one of them cannot be traced to an
 // edit or a deletion of the user.
 //
+// A sample (SAMPLE, from the commit) takes one of three parts of the lifecycle, and its number is the
+// seed.
+//
 // In half of the runs, the entries of the AppService are in AppServiceSlices: -crash.slices=on sets
 // --slice-threshold one below the number of members, and the scenario ends with a placement on one
 // member, by which the entries move back into the status. The requests that write slices are
@@ -49,13 +52,15 @@
 // -crash.idle 10m for ten members and for ten minutes at rest.
 //
 //	make crash                                   # every request, both modes, quiet periods of 60 s; with slices every eighth
-//	go test ./e2e/crash -v -count=1              # a sample: one kill in each step; a part of make e2e
+//	go test ./e2e/crash -v -count=1              # one kill in each step
+//	SAMPLE=7 go test ./e2e/crash -v -count=1     # one kill in each step of a part; so does make e2e
 //	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.seed 7 -crash.every 4
 //	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.step 'scale down' -crash.every 1 -crash.parallel 64
 //	go test ./e2e/crash -v -count=1 -run TestEveryRequest -crash.take 'create,scale up,delete'
 package crash
 
 import (
+	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -79,26 +84,29 @@ var (
 	parallelFlag = flag.Int("crash.parallel", 1, "how many lifecycles share a quiet period")
 	moreFlag     = flag.Int("crash.more", 0, "number of members in addition to the three")
 	idleFlag     = flag.Duration("crash.idle", 0, "how long to count the requests of the operator at rest")
-	seedFlag     = flag.Uint64("crash.seed", 0, "seed of the choice of requests; 0 for another seed at each run")
+	seedFlag     = flag.Uint64("crash.seed", 0, "seed of the choice of requests; 0 for SAMPLE, or for another seed at each run")
 	slicesFlag   = flag.String("crash.slices", "", "on or off: whether the entries are in AppServiceSlices; by default, the seed decides")
 )
+
+// intoStatus is the step by which the entries move from slices into the status.
+const intoStatus = "shrink to 1 member"
+
+// allSteps are the steps of which the flags select some.
+var allSteps []step
 
 // useSlices is set if the entries of the AppServices are in AppServiceSlices.
 var useSlices bool
 
-// timeout limits each wait for a state.
-const timeout = 90 * time.Second
-
 // config is the directory of the shipped manifests.
 const config = "../../config"
 
-// shared is the fleet that the tests share. Only TestMain and testFleet use it.
-var shared = &framework.Shared[*fleet]{Name: "crash: the shared fleet"}
+// pool has one fleet, because no test runs in parallel. Only TestMain and testFleet use it.
+var pool = &framework.Pool[*fleet]{Name: "crash"}
 
-// testFleet returns the shared fleet.
+// testFleet returns the fleet of the tests.
 func testFleet(t *testing.T) *fleet {
 	t.Helper()
-	return shared.Get(t)
+	return pool.Get(t)
 }
 
 func TestMain(m *testing.M) {
@@ -112,13 +120,22 @@ func TestMain(m *testing.M) {
 	for i := range *moreFlag {
 		members = append(members, fmt.Sprintf("west-%d", i+1))
 	}
+	sample, isSample := framework.Sample()
 	if *seedFlag == 0 {
-		*seedFlag = uint64(time.Now().Unix())
+		*seedFlag = cmp.Or(sample, uint64(time.Now().Unix()))
 	}
 	useSlices = *slicesFlag == "on" || *slicesFlag == "" && rand.New(rand.NewPCG(*seedFlag, 1)).IntN(2) == 1
 	fmt.Printf("crash: -crash.seed %d, entries in slices: %v\n", *seedFlag, useSlices)
 	if useSlices {
-		scenario = slices.Insert(scenario, len(scenario)-1, step{name: "shrink to 1 member", change: on("east")})
+		scenario = slices.Insert(scenario, len(scenario)-1, step{name: intoStatus, change: on("east")})
+	}
+	allSteps = slices.Clone(scenario)
+	if isSample && *everyFlag == 0 && *takeFlag == "" && *stepFlag == "" {
+		*takeFlag = parts[sample%uint64(len(parts))]
+		if useSlices {
+			*takeFlag += "," + intoStatus
+		}
+		fmt.Printf("crash: SAMPLE=%d: -crash.take '%s'; all: make crash\n", sample, *takeFlag)
 	}
 	if err := selectSteps(); err != nil {
 		fmt.Fprintln(os.Stderr, "crash:", err)
@@ -129,6 +146,6 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "crash:", err)
 		os.Exit(1)
 	}
-	shared.SetUp = func(ctx context.Context) (*fleet, error) { return newFleet(ctx, env) }
+	pool.SetUp = func(ctx context.Context, _ int) (*fleet, error) { return newFleet(ctx, env) }
 	os.Exit(framework.Main(m, framework.MainOptions{Name: "crash", Environment: env, Verify: verifyLedger}))
 }

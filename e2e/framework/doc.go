@@ -4,8 +4,9 @@
 //
 // # What holds
 //
-//   - A test gets its fleet as a value. A suite whose tests can share a fleet declares a [Shared]
-//     one: the first test that asks for it creates it. No test depends on the order of tests.
+//   - A test gets its fleet as a value. A suite whose tests can use the same fleet one after the
+//     other declares a [Pool]: the first test that finds no free fleet creates one. No test depends
+//     on the order of tests.
 //   - Helpers that take a testing.TB end the test when they fail, and log the state of the fleet.
 //     Helpers that take a context return an error.
 //   - Helpers also work in clean-up functions, when the context of the test has ended.

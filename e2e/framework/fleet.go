@@ -32,8 +32,6 @@ type Fleet struct {
 	Members map[string]*Cluster
 	// Operator is the running operator, or the last one, or nil.
 	Operator environment.Operator
-	// Timeout limits each wait that has no limit of its own. New sets a minute.
-	Timeout time.Duration
 }
 
 // New creates a hub and the named members. The hub has no CRDs and no operator.
@@ -42,7 +40,7 @@ func New(ctx context.Context, env environment.Environment, members ...string) (*
 	if err != nil {
 		return nil, err
 	}
-	f := &Fleet{Environment: env, Members: map[string]*Cluster{}, Timeout: time.Minute}
+	f := &Fleet{Environment: env, Members: map[string]*Cluster{}}
 	for _, c := range created {
 		if f.Members[c.Name()], err = newCluster(c); err != nil {
 			return nil, err

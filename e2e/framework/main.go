@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"syscall"
 	"testing"
@@ -81,34 +82,68 @@ func Main(m *testing.M, options MainOptions) int {
 	return code
 }
 
-// Shared is a fleet that the tests of a package share. Each test leaves it as it found it.
-type Shared[F any] struct {
-	// Name describes the fleet in messages.
+// Pool is the fleets of a package. A test has a fleet for itself, and leaves it as it found it for
+// another test.
+type Pool[F any] struct {
+	// Name describes the fleets in messages.
 	Name string
 
-	// SetUp creates the fleet.
-	SetUp func(ctx context.Context) (F, error)
+	// SetUp creates a fleet. Several may be created at once. Their numbers begin with 1.
+	SetUp func(ctx context.Context, number int) (F, error)
 
-	once    sync.Once
-	fleet   F
-	err     error
-	created bool
+	mu      sync.Mutex
+	created []F
+	free    []F
+	setUps  int
+	err     error // of a set-up: the others would fail too
 }
 
-// Get returns the fleet. The first call creates it.
-func (s *Shared[F]) Get(t testing.TB) F {
+// Get returns a fleet that no other test has until this one ends. It creates one if none is free: a
+// pool has at most as many fleets as there are parallel tests.
+func (p *Pool[F]) Get(t testing.TB) F {
 	t.Helper()
-	s.once.Do(func() {
-		start := time.Now()
-		s.fleet, s.err = s.SetUp(context.Background())
-		s.created = s.err == nil
-		fmt.Printf("%s: set up in %s\n", s.Name, time.Since(start).Round(time.Second))
-	})
-	if s.err != nil {
-		t.Fatalf("set up %s: %v", s.Name, s.err)
+	fleet, err := p.take()
+	if err != nil {
+		t.Fatalf("set up %s: %v", p.Name, err)
 	}
-	return s.fleet
+	t.Cleanup(func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.free = append(p.free, fleet)
+	})
+	return fleet
 }
 
-// Created returns the fleet, and false if no test has asked for it or it could not be set up.
-func (s *Shared[F]) Created() (F, bool) { return s.fleet, s.created }
+func (p *Pool[F]) take() (fleet F, err error) {
+	p.mu.Lock()
+	if last := len(p.free) - 1; last >= 0 || p.err != nil {
+		defer p.mu.Unlock()
+		if p.err != nil {
+			return fleet, p.err
+		}
+		fleet, p.free = p.free[last], p.free[:last]
+		return fleet, nil
+	}
+	p.setUps++
+	number := p.setUps
+	p.mu.Unlock()
+
+	start := time.Now()
+	fleet, err = p.SetUp(context.Background(), number)
+	fmt.Printf("%s: fleet %d: set up in %s\n", p.Name, number, time.Since(start).Round(time.Second))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		p.err = err
+		return fleet, err
+	}
+	p.created = append(p.created, fleet)
+	return fleet, nil
+}
+
+// Created returns the fleets that tests have asked for.
+func (p *Pool[F]) Created() []F {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.created)
+}

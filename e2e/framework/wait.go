@@ -6,21 +6,16 @@ import (
 	"time"
 
 	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
-// Eventually waits until check returns nil, and returns how long that took. If check does not
-// return nil within the fleet's timeout, the test ends with the last error of check and with the
-// state of the fleet.
+// Eventually waits until check returns nil, and returns how long that took. After [wait.Patience]
+// the test ends with the last error of check and with the state of the fleet: only a test that fails
+// waits so long.
 func (f *Fleet) Eventually(t testing.TB, what string, check func(context.Context) error) time.Duration {
 	t.Helper()
-	return f.EventuallyWithin(t, f.Timeout, what, check)
-}
-
-// EventuallyWithin is [Fleet.Eventually] with a timeout of its own.
-func (f *Fleet) EventuallyWithin(t testing.TB, timeout time.Duration, what string, check func(context.Context) error) time.Duration {
-	t.Helper()
 	start := time.Now()
-	if err := environment.Await(context.Background(), timeout, what, check); err != nil {
+	if err := environment.Await(context.Background(), wait.Patience, what, check); err != nil {
 		f.LogState(t)
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func parse(args []string) (s settings, err error) {
 	flags.StringVar(&s.dir, "dir", ".soak", "directory of the clusters' files")
 	flags.StringVar(&s.out, "out", "dist/soak", "directory of the list of actions and of the operator's log")
 	flags.DurationVar(&s.length, "length", time.Hour, "how long to disturb the fleet")
-	flags.Uint64Var(&s.seed, "seed", 0, "seed of the actions; 0 for another seed at each run")
+	flags.Uint64Var(&s.seed, "seed", 0, "seed of the actions; 0 for SAMPLE, or for another seed at each run")
 	flags.IntVar(&s.apps, "apps", 10, "largest number of AppServices at a time")
 	members := flags.String("members", "east,north,south", "names of the members")
 	if err := flags.Parse(args); err != nil {
@@ -137,6 +137,9 @@ func parse(args []string) (s settings, err error) {
 	s.members = strings.Split(*members, ",")
 	if s.length < minLength || s.apps < 4 || len(s.members) < 2 {
 		return s, fmt.Errorf("-length must be at least %s, -apps at least 4, and -members at least two names", minLength)
+	}
+	if sample, isSample := framework.Sample(); isSample && s.seed == 0 {
+		s.seed = sample
 	}
 	for s.seed == 0 {
 		s.seed = uint64(rand.Uint32())

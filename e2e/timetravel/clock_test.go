@@ -62,13 +62,10 @@ func (f *fleet) startOperator(t *testing.T, offset time.Duration) {
 		}
 	}
 	t.Setenv(offsetVariable, strconv.Itoa(int(offset.Seconds())))
-	if err := f.StartOperator(t.Context(), 1, "--leader-elect=false"); err != nil {
+	if err := f.StartOperator(t.Context(), 1, "--leader-elect=false", "--member-probe-interval=2s"); err != nil {
 		t.Fatal(err)
 	}
 }
-
-// quietPeriod is how long an operator must not write on a member after its start.
-const quietPeriod = 5 * time.Second
 
 // restart starts an operator at rest, and fails the test if it writes on a member.
 func (c *clockFleet) restart(t *testing.T, offset time.Duration) {
@@ -78,7 +75,7 @@ func (c *clockFleet) restart(t *testing.T, offset time.Duration) {
 	c.Eventually(t, "the members to be Ready", func(ctx context.Context) error {
 		return c.CheckMembersReady(ctx, c.MemberNames()...)
 	})
-	time.Sleep(quietPeriod)
+	c.AwaitLook(t)
 	if after := c.countWrites(t); after != before {
 		t.Errorf("the operator wrote %d times on members at rest", after-before)
 	}

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/internal/environment"
 )
@@ -21,6 +22,7 @@ import (
 // backup, the removal was completed and the workload placed there again, without an edit. The operator
 // does not run during the restore.
 func TestRestoredRemoval(t *testing.T) {
+	skipUnlessSampled(t, 1)
 	f := newFleet(t, "north", "south")
 	f.startQuickly(t)
 	f.Join(t, "north", blue)
@@ -136,10 +138,6 @@ func (r *removal) accept(t *testing.T) {
 	r.awaitReady(t, []*v1alpha1.AppService{r.app}, "north", "south")
 }
 
-// recreateLimit is well below the time after which the operator no longer waits for the reports of all
-// clusters, and above that of three attempts to connect to a member that refuses connections.
-const recreateLimit = 20 * time.Second
-
 func (r *removal) recreate(t *testing.T) {
 	if err := r.Operator.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -152,15 +150,34 @@ func (r *removal) recreate(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Eventually(t, "the Deployment to be gone", func(ctx context.Context) error { return r.Members["north"].CheckAbsent(ctx, gone) })
-	start := time.Now()
+	requests := r.requestsToHub(t)
 	r.startQuickly(t)
-	r.EventuallyWithin(t, recreateLimit, "the Deployment to be created again", func(ctx context.Context) error {
-		_, err := r.Members["north"].Deployment(ctx, r.app)
+	var created time.Time
+	r.Eventually(t, "the Deployment to be created again", func(ctx context.Context) error {
+		deployment, err := r.Members["north"].Deployment(ctx, r.app)
+		if err == nil {
+			created = deployment.CreationTimestamp.Time
+		}
 		return err
 	})
-	t.Logf("created again after %s", framework.Round(time.Since(start)))
+	first := r.requestsToHub(t)[len(requests)]
+	if took := created.Sub(first.At); took >= rollout.ReportTimeout {
+		t.Errorf("created again %s after the first request of the operator: it waited for a report of south", framework.Round(took))
+	} else {
+		t.Logf("created again after %s", framework.Round(took))
+	}
 	r.startMember(t, "south")
 	r.awaitReady(t, []*v1alpha1.AppService{r.app}, "north", "south")
+}
+
+// requestsToHub returns the requests of all operators to the hub.
+func (f *fleet) requestsToHub(t *testing.T) []environment.Request {
+	t.Helper()
+	all, err := f.Hub.Requests(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
 }
 
 // isRemoving returns an error unless an entry waits for a member that cannot be reached.

@@ -13,6 +13,7 @@ import (
 // TestRestore restores the hub and then a member from backups of the same time. The operator runs
 // all the time. Each step continues where the previous one ended.
 func TestRestore(t *testing.T) {
+	skipUnlessSampled(t, 0)
 	f := newFleet(t, "east", "north", "south")
 	if err := f.StartOperator(t.Context(), 1, "--leader-elect=false", environment.Propagate); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@
 // The clock of one process cannot be moved on Linux, so the operator is built with a package time
 // whose Now adds an hour (clock_test.go). That compiles everything, so it is a flag:
 //
-//	go test ./e2e/timetravel -v -count=1                              # a part of make e2e
+//	go test ./e2e/timetravel -v -count=1                              # make e2e runs a sample: one restore
 //	go test ./e2e/timetravel -v -count=1 -run TestClock -clock        # make clock
 package timetravel
 
@@ -22,7 +22,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/internal/environment"
@@ -87,7 +86,6 @@ func newFleet(t *testing.T, members ...string) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	created.Timeout = 90 * time.Second
 	t.Cleanup(func() { // the next test starts an operator of its own
 		if created.Operator == nil {
 			return
@@ -97,6 +95,14 @@ func newFleet(t *testing.T, members ...string) *fleet {
 		}
 	})
 	return &fleet{Fleet: created, dir: t.TempDir()}
+}
+
+// skipUnlessSampled skips a test of the two restores that is not the one of a sample.
+func skipUnlessSampled(t *testing.T, number uint64) {
+	t.Helper()
+	if sample, isSample := framework.Sample(); isSample && sample%2 != number {
+		t.Skipf("SAMPLE=%d is the other restore; both: make e2e SAMPLE=0", sample)
+	}
 }
 
 // backups are the saved states of clusters, by name.

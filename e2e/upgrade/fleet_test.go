@@ -21,7 +21,6 @@ func newFleet(t *testing.T, members ...string) *fleet {
 	if err != nil {
 		t.Fatal(err)
 	}
-	created.Timeout = timeout
 	for _, member := range created.Members {
 		member.CreateVolumes(t, 2) // for the claims of the restricted sample
 	}
@@ -47,7 +46,7 @@ func (f *fleet) installCRDs(t *testing.T, flag, dir string) {
 // startOperator starts the operator without leader election.
 func (f *fleet) startOperator(t *testing.T) {
 	t.Helper()
-	if err := f.StartOperator(t.Context(), 1, "--leader-elect=false"); err != nil {
+	if err := f.StartOperator(t.Context(), 1, "--leader-elect=false", "--member-probe-interval=2s"); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -27,7 +27,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/internal/environment/kwok"
@@ -39,13 +38,8 @@ var (
 	recordFlag = flag.String("record", "", "record this release instead of testing")
 )
 
-const (
-	// config is the directory of the shipped manifests.
-	config = "../../config"
-
-	// timeout limits each wait.
-	timeout = 90 * time.Second
-)
+// config is the directory of the shipped manifests.
+const config = "../../config"
 
 // env is where each test creates a fleet of its own. Only TestMain sets it.
 var env *kwok.Environment

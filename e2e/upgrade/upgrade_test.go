@@ -17,6 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // TestUpgrade upgrades the fleet of the last release to the current CRDs and operator. Each step
@@ -149,7 +150,7 @@ func (f *upgradedFleet) checkEdited(ctx context.Context, name string) error {
 // objects of others stay.
 func (f *upgradedFleet) expectRemoved(t *testing.T) {
 	kubectl(t, f.Hub, "annotate", "appservice", "--all", "--all-namespaces", v1alpha1.AnnotationAbandon+"=edge-1")
-	kubectl(t, f.Hub, "delete", "appservice", "--all", "--all-namespaces", "--timeout=60s")
+	kubectl(t, f.Hub, "delete", "appservice", "--all", "--all-namespaces", "--timeout="+wait.Patience.String())
 	for _, member := range f.Members {
 		objects, err := listObjects(t.Context(), member, memberKinds)
 		if err != nil {

@@ -20,6 +20,8 @@ type Request struct {
 	Verb string    `json:"verb"`
 	User struct {
 		Name string `json:"username"`
+		// Extra has the ID of the token, but not of a token that a Secret has.
+		Extra map[string][]string `json:"extra"`
 	} `json:"user"`
 	Object struct {
 		Group       string `json:"apiGroup"`

@@ -6,28 +6,38 @@ import (
 	"fmt"
 	"strings"
 	"time"
-
-	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// Await calls check, twenty times a second, until it returns nil or the timeout expires. The error
-// contains what, the timeout, and the last error of check.
+// The pause between two checks grows, so that those who wait leave the processors to those who
+// work.
+const (
+	firstPause   = 20 * time.Millisecond
+	longestPause = 200 * time.Millisecond
+)
+
+// Await calls check again and again until it returns nil or the timeout expires. The error contains
+// what, the timeout, and the last error of check.
 func Await(ctx context.Context, timeout time.Duration, what string, check func(context.Context) error) error {
+	limited, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
 	var last error
-	err := wait.PollUntilContextTimeout(ctx, 50*time.Millisecond, timeout, true, func(ctx context.Context) (bool, error) {
+	for pause := firstPause; ; pause = min(pause*5/4, longestPause) {
+		err := check(limited)
+		if err == nil {
+			return nil
+		}
 		// A check that the timeout interrupts has no error of its own.
-		if err := check(ctx); err == nil || ctx.Err() == nil || last == nil {
+		if limited.Err() == nil || last == nil {
 			last = err
 		}
-		return last == nil, nil
-	})
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return fmt.Errorf("waiting for %s: %w", what, errors.Join(context.Cause(ctx), last))
-	default:
-		return fmt.Errorf("waited %s for %s: %w", timeout, what, last)
+		select {
+		case <-time.After(pause):
+		case <-limited.Done():
+			if ctx.Err() != nil {
+				return fmt.Errorf("waiting for %s: %w", what, errors.Join(context.Cause(ctx), last))
+			}
+			return fmt.Errorf("waited %s for %s: %w", timeout, what, last)
+		}
 	}
 }
 
