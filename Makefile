@@ -39,8 +39,8 @@ CLUSTER := etcd kube-apiserver kube-controller-manager kube-scheduler kubectl kw
 
 need = @tools/install.sh $(BIN) $(1)
 image = go -C tools/release run ./image -root $(CURDIR) -version "$$VERSION" $(2) '$(1)'
-# gotest RACE runs all tests of packages, RACE of them with the race detector: concurrent, all or none.
-# The linter has the checks of go vet.
+# gotest RACE [FLAGS] runs all tests of packages, RACE of them with the race detector: concurrent, all or
+# none. The linter has the checks of go vet.
 gotest = KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go run ./internal/gotest $(1) -vet=off -timeout=20m $(TEST) $(PACKAGES)
 
 .DEFAULT_GOAL := help
@@ -129,7 +129,7 @@ vet: ## run go vet for the other systems that the project supports; golangci-lin
 
 test: ## run the tests of all packages, on real API servers; of those with goroutines with the race detector
 	$(call need,etcd kube-apiserver kubectl helm)
-	@$(call gotest,$(if $(FULL),all,concurrent))
+	@$(call gotest,$(if $(FULL),all -count=1,concurrent)) # the cache does not see the seeds
 
 test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images; FULL=1: also on large fleets; needs Node.js and Chromium
 	$(call need,etcd kube-apiserver)

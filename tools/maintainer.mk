@@ -50,7 +50,7 @@ test-release: ## build a release for this platform twice and test its files: REL
 
 test-skew: ## run make test with the oldest supported Kubernetes (docs/install.md)
 	$(call need,etcd kube-apiserver-skew kubectl helm)
-	@TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew $(call gotest,none)
+	@TEST_ASSET_KUBE_APISERVER=$(BIN)/kube-apiserver-skew $(call gotest,none -count=1)
 
 test-kind: build kind-images ## run the tests of internal/environment/kind, after a change of that package; needs Docker
 	$(call need,kubectl kustomize)
