@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -30,12 +31,11 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/delivery"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/planner"
 	"github.com/fleetwright/fleetwright/controllers/revision/reader"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
-
-// patience is the timeout of each wait. Only a failing test reaches it.
-const patience = time.Minute
 
 // fleet is a hub with an AppService in a namespace of its own, two members, and an operator,
 // which is the real planner and the real delivery. The members have no controllers, so a Deployment
@@ -46,6 +46,8 @@ type fleet struct {
 	operator *operator
 	// sliceThreshold is the number of entries above which the operator moves them to slices.
 	sliceThreshold int
+	// waitsForReports makes the next operator wait for the reports of all clusters, without a limit.
+	waitsForReports bool
 }
 
 // operator is one process lifetime of the planner and of delivery.
@@ -56,6 +58,15 @@ type operator struct {
 	engaged      map[string]context.CancelFunc
 	sent         map[string]*traffic // requests, by member
 	stop         func()
+}
+
+// endlessLooks receives observations of looks that begin later, so that no limit of a look passes
+// during the test.
+type endlessLooks struct{ *planner.Observations }
+
+func (e endlessLooks) Report(app types.NamespacedName, cluster string, seen observation.Observation) {
+	seen.Look.Since.Time = seen.Look.Since.Add(time.Hour)
+	e.Observations.Report(app, cluster, seen)
 }
 
 // newFleet creates a fleet and an AppService, changed by the given functions. All members are Ready
@@ -115,7 +126,11 @@ func (f *fleet) start() {
 	f.must(err)
 	older := reader.New(manager.GetAPIReader(), reader.NeverRestored)
 	contents := snapshots.NewReader(manager.GetAPIReader(), snapshots.MaxInUse, none)
-	o := &operator{deliverer: delivery.New(manager, "hub-1", older, contents, observations, nil), observations: observations, engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
+	var reporter delivery.Reporter = observations
+	if f.waitsForReports {
+		reporter = endlessLooks{observations}
+	}
+	o := &operator{deliverer: delivery.New(manager, "hub-1", older, contents, reporter, nil), observations: observations, engaged: map[string]context.CancelFunc{}, sent: map[string]*traffic{}}
 	f.must(manager.Add(o.deliverer))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
@@ -320,17 +335,12 @@ func (f *fleet) waitForReady(names ...string) {
 
 func (f *fleet) eventually(what string, try func() error) {
 	f.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); ; <-tick.C {
-		err := try()
-		if err == nil {
-			return
+	wait.Eventually(f.T, func() error {
+		if err := try(); err != nil {
+			return fmt.Errorf("wait for %s: %w", what, err)
 		}
-		if time.Now().After(end) {
-			f.Fatalf("wait for %s: %v", what, err)
-		}
-	}
+		return nil
+	})
 }
 
 // collectGarbage completes a foreground deletion on a member, as its garbage collector would.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // All tests share these API servers: the hub and two members.
@@ -57,5 +58,5 @@ func connect() error {
 
 // background returns a context for cleanup that must run even if a test has failed.
 func background() (context.Context, context.CancelFunc) {
-	return context.WithTimeout(context.Background(), patience)
+	return context.WithTimeout(context.Background(), wait.Patience)
 }

@@ -36,6 +36,15 @@ func newStagedFleet(t *testing.T, soak int32) *fleet {
 	return f
 }
 
+// endSoak makes the first stage have begun an hour ago.
+func (f *fleet) endSoak() {
+	f.Helper()
+	f.read()
+	since := &f.app.Status.Rollout.Stages[0].Since
+	since.Time = since.Add(-time.Hour)
+	f.must(hub.Status().Update(f.Context(), f.app))
+}
+
 // request sets an annotation.
 func (f *fleet) request(annotation, value string) {
 	f.Helper()
@@ -116,7 +125,7 @@ func TestRestored_hub_does_not_take_back_what_was_approved(t *testing.T) {
 // The abort was lost, and east runs the stable revision again. The revision that was aborted goes
 // nowhere.
 func TestRestored_hub_does_not_continue_what_was_aborted(t *testing.T) {
-	f := newStagedFleet(t, 5)
+	f := newStagedFleet(t, 600)
 	f.edit(func(app *v1alpha1.AppService) { app.Spec.Rollout.Stages[1].Approval = "" })
 	f.waitForRolledOut(v1alpha1.ReasonSoaking)
 	old := f.backup()
@@ -124,7 +133,7 @@ func TestRestored_hub_does_not_continue_what_was_aborted(t *testing.T) {
 	f.waitForRolledOut(v1alpha1.ReasonRolledBack)
 	f.waitForWorkload("2 × web:1", "east", "west")
 	f.restore(old)
-	time.Sleep(5 * time.Second) // the soak ends
+	f.endSoak()
 	f.start()
 	message := f.waitForRolledOut(v1alpha1.ReasonRolloutHalted)
 	if !strings.Contains(message, "revision 2 was taken back on east") || !strings.Contains(message, v1alpha1.AnnotationAbort+"=2") {

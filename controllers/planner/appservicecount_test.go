@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // startCounter starts a counter beside the planner. It returns the writes that the counter sends,
@@ -51,7 +52,7 @@ func (s *fixture) startCounter() (*traffic, func()) {
 // waitForCounts waits until the MemberClusters have these numbers of AppServices.
 func (s *fixture) waitForCounts(want map[string]int32) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		got := map[string]int32{}
 		for name := range want {
 			member := &v1alpha1.MemberCluster{}

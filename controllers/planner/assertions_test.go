@@ -3,7 +3,6 @@ package planner
 import (
 	"errors"
 	"fmt"
-	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // Transitions are tested in package rollout.
@@ -26,7 +26,7 @@ var withoutTimes = cmpopts.IgnoreFields(v1alpha1.ClusterStatus{}, "LastTransitio
 // waitForEntries waits until the AppService has exactly these entries, and reads it.
 func (s *fixture) waitForEntries(entries ...v1alpha1.ClusterStatus) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		if diff := cmp.Diff(entries, s.app.Status.Clusters, withoutTimes); diff != "" {
 			return fmt.Errorf("entries (-want +got):\n%s", diff)
@@ -62,7 +62,7 @@ func (s *fixture) transitionTime(member string) metav1.Time {
 // waitForDeletion waits until the AppService is deleted.
 func (s *fixture) waitForDeletion() {
 	s.Helper()
-	eventually(s.T, s.checkDeleted)
+	wait.Eventually(s.T, s.checkDeleted)
 }
 
 // checkDeleted returns an error while the AppService exists.
@@ -77,7 +77,7 @@ func (s *fixture) checkDeleted() error {
 // waitForCache waits until the planner's cache is up to date.
 func (s *fixture) waitForCache() {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		cached, direct := s.versions(s.client), s.versions(hub)
 		if diff := cmp.Diff(direct, cached); diff != "" {
 			return fmt.Errorf("versions (-hub +cache):\n%s", diff)
@@ -103,7 +103,7 @@ func (s *fixture) reconciler(hubClient client.Client) *Reconciler {
 	if s.secondSources == nil {
 		s.secondSources = s.newSources(s.Context(), granted)
 		other := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other"}}
-		eventually(s.T, func() error { // until they have synced
+		wait.Eventually(s.T, func() error { // until they have synced
 			_, err := s.secondSources.Decide(s.Context(), sources.Request{App: other})
 			return err
 		})
@@ -140,22 +140,6 @@ func (s *fixture) checkWrites(want ...string) {
 	s.Helper()
 	if diff := cmp.Diff(want, s.sent.lines()); diff != "" {
 		s.Errorf("sent to the hub (-want +got):\n%s", diff)
-	}
-}
-
-// eventually waits until try returns no error.
-func eventually(t *testing.T, try func() error) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.Now().Add(patience); ; <-tick.C {
-		err := try()
-		if err == nil {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatal(err)
-		}
 	}
 }
 

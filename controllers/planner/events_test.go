@@ -18,6 +18,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // waitForEvent waits for an event about the AppService with a related member, or without one.
@@ -28,7 +29,7 @@ func (s *fixture) waitForEvent(reason, member, note string) {
 
 func (s *fixture) waitForEventIn(namespace, reason, related, note string) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		var list eventsv1.EventList
 		s.must(hub.List(s.Context(), &list, client.InNamespace(namespace)))
 		var notes []string
@@ -173,7 +174,7 @@ func TestEvents_of_a_rollout_have_an_action_for_each_stage(t *testing.T) {
 		decision.Transitions = append(decision.Transitions, rollout.Transition{Type: rollout.StageCompleted, Revision: 7, Stage: stage})
 	}
 	r.announceRollout(rollout.Input{App: app}, decision)
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		var list eventsv1.EventList
 		s.must(hub.List(t.Context(), &list, client.InNamespace(s.app.Namespace)))
 		got := map[string]string{}
@@ -229,7 +230,7 @@ func TestEvents_of_pods_that_crash_again_and_again_are_one_series(t *testing.T) 
 	s.report("east", observation.Observation{UID: s.app.UID, Generation: 1, Phase: v1alpha1.ClusterFailed, Reason: v1alpha1.ReasonRefused, Message: "no"})
 	s.waitForEvent(v1alpha1.ReasonRefused, "east", "east: no")
 	for reason, about := range map[string]string{v1alpha1.ReasonCrashLoopBackOff: "east", v1alpha1.ReasonReady: ""} {
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			if got := s.eventsFor(reason, about); !slices.Equal(got, []int32{2}) {
 				return fmt.Errorf("events %s occurred %v times", reason, got)
 			}

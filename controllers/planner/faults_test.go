@@ -19,6 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 var (
@@ -66,7 +67,7 @@ func (s *fixture) also(name string, change func(*v1alpha1.AppServiceSpec)) *fixt
 // Ready, and there is no other entry.
 func (s *fixture) waitUntilReady(members []string) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		s.reportEntries(members)
 		if sum := s.app.Status.Summary; int(sum.Ready) != len(members) || len(s.app.Status.Clusters) != len(members) {
@@ -183,12 +184,11 @@ func TestMember_whose_message_changes_all_the_time(t *testing.T) {
 			}
 		}
 	})
-	var slowest time.Duration
-	changes, key := 0, s.key()
-	for ; time.Since(started) < *faultTime; changes++ {
-		other, reported := others[changes%len(others)], time.Now()
+	changes, key, ofChatty := 0, s.key(), "PUT appserviceslices/"+appslice.Name(s.app.Name, appslice.SlotOf(chatty))
+	for ; time.Since(started) < *faultTime || s.sent.count(ofChatty) < 2; changes++ {
+		other, sent := others[changes%len(others)], len(s.sent.list())
 		s.observations.Report(key, other, failed)
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			app := &v1alpha1.AppService{}
 			s.must(hub.Get(t.Context(), key, app))
 			entry, _, err := entries.Of(t.Context(), hub, app, other)
@@ -198,24 +198,22 @@ func TestMember_whose_message_changes_all_the_time(t *testing.T) {
 			}
 			return nil
 		})
-		slowest = max(slowest, time.Since(reported))
+		// The plan that was being made may lack the report. The next one has it. Each of them writes the
+		// slice of the member that reports all the time.
+		lines := s.sent.lines()[sent:]
+		at := slices.Index(lines, "PUT appserviceslices/"+appslice.Name(s.app.Name, appslice.SlotOf(other)))
+		if before := slices.DeleteFunc(lines[:max(0, at)], func(line string) bool { return line != ofChatty }); len(before) > 2 {
+			t.Errorf("a change of %s was written after %d writes of another entry", other, len(before))
+		}
 	}
 	elapsed := time.Since(started)
 	stop()
 	s.must(group.Wait())
 
 	perApp, perSlice := s.checkWriteRate(elapsed)
-	t.Logf("%d members, %v: at most %d writes of the AppService and %d of one slice, %d in all; %d other changes, the slowest after %v",
-		*faultMembers, elapsed.Round(time.Millisecond), perApp, perSlice, len(s.sent.list()), changes, slowest.Round(time.Millisecond))
-	if perSlice < 2 {
-		t.Error("the message of the member was not written again")
-	}
-	if limit := 2*statusInterval + time.Second; slowest > limit {
-		t.Errorf("a change of another entry was written after %v, want at most %v", slowest, limit)
-	}
-	rest := slices.DeleteFunc(s.sent.lines(), func(line string) bool {
-		return line == statusWrite || line == "PUT appserviceslices/"+appslice.Name(s.app.Name, appslice.SlotOf(chatty))
-	})
+	t.Logf("%d members, %v: at most %d writes of the AppService and %d of one slice, %d in all; %d other changes",
+		*faultMembers, elapsed.Round(time.Millisecond), perApp, perSlice, len(s.sent.list()), changes)
+	rest := slices.DeleteFunc(s.sent.lines(), func(line string) bool { return line == statusWrite || line == ofChatty })
 	if len(rest) > changes {
 		t.Errorf("%d other entries changed, and %d other slices were written: %v", changes, len(rest), rest)
 	}
@@ -232,7 +230,7 @@ func TestMembers_that_join_at_once(t *testing.T) {
 		apps = append(apps, s.also(fmt.Sprintf("app-%03d", i), func(*v1alpha1.AppServiceSpec) {}))
 	}
 	for _, app := range apps {
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			if app.readApp(); isEdited(app.app) {
 				return errors.New("the AppService is not planned yet")
 			}
@@ -256,7 +254,7 @@ func TestMembers_that_join_at_once(t *testing.T) {
 		step.do()
 		done := time.Since(started)
 		for _, app := range apps {
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				s.must(hub.Get(t.Context(), app.key(), app.app))
 				if sum := app.app.Status.Summary; int(step.isIn(sum)) != *faultMembers || int(sum.Clusters) != *faultMembers {
 					return fmt.Errorf("%s: summary %+v", app.app.Name, sum)
@@ -287,7 +285,7 @@ func TestMembers_that_flap_together(t *testing.T) {
 	flapping := allMembers()[:*faultMembers*5/12] // 500 of 1,200
 	before := map[string]map[string]int32{}
 	for _, app := range apps {
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			app.readApp()
 			app.reportEntries(allMembers())
 			if sum := app.app.Status.Summary; sum.Ready == 0 || sum.Ready != sum.Clusters {
@@ -310,7 +308,7 @@ func TestMembers_that_flap_together(t *testing.T) {
 		}
 	}
 	for _, app := range apps {
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			app.readApp()
 			app.reportEntries(allMembers())
 			if sum := app.app.Status.Summary; sum.Ready != sum.Clusters {

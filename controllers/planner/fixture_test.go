@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"sync"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,10 +21,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
-
-// patience is the time limit for every expected state. Only a failing test uses it up.
-const patience = time.Minute
 
 // fixture is an AppService in its own namespace, and a planner for that namespace. The test plays
 // the clusters, and reports observations as delivery does.
@@ -224,7 +221,7 @@ func (s *fixture) report(member string, seen observation.Observation) {
 	s.Helper()
 	s.waitForCache()
 	if !seen.Found {
-		eventually(s.T, func() error {
+		wait.Eventually(s.T, func() error {
 			app := &v1alpha1.AppService{}
 			s.must(s.client.Get(s.Context(), s.key(), app))
 			entry, _, err := entries.Of(s.Context(), s.client, app, member)

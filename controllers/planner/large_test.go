@@ -16,6 +16,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // largeFleet is the number of members of the large fleet. It is above the default threshold.
@@ -162,7 +163,7 @@ func (s *fixture) confirmRemovals() {
 func (s *fixture) waitForSummary(what string, isExpected func(v1alpha1.ClusterSummary) bool) {
 	s.Helper()
 	started := time.Now()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.must(hub.Get(s.Context(), s.key(), s.app))
 		if !isExpected(s.app.Status.Summary) {
 			return fmt.Errorf("%s: summary %+v, conditions %+v", what, s.app.Status.Summary, s.app.Status.Conditions)

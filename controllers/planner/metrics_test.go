@@ -16,6 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // metricLines returns the series of a collector whose labels contain one of the texts, as
@@ -57,7 +58,7 @@ func TestMetrics_count_the_objects_of_the_hub(t *testing.T) {
 	s := newRunning(t, "east", "west")
 	ours := newTelemetry(hub)
 	app := s.app.Namespace + "}"
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		got := metricLines(t, ours, app, "{"+v1alpha1.ReasonConnected+"}", "{"+v1alpha1.ReasonReady+"}", "("+app)
 		for _, want := range []string{"fleetwright_members{" + v1alpha1.ReasonConnected + "}", "fleetwright_appservices{" + v1alpha1.ReasonReady + "}"} {
 			if !slices.ContainsFunc(got, func(line string) bool { return strings.HasPrefix(line, want) && !strings.HasSuffix(line, " 0") }) {
@@ -84,7 +85,7 @@ func TestMetrics_count_the_clusters_whose_pods_cannot_run(t *testing.T) {
 		for _, count := range want {
 			lines = append(lines, fmt.Sprintf("fleetwright_appservice_pod_failures{%s,%s,%s", s.app.Name, s.app.Namespace, count))
 		}
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			var got []string
 			for _, line := range metricLines(t, ours, s.app.Namespace) {
 				if strings.HasPrefix(line, "fleetwright_appservice_pod_failures{") {

@@ -14,6 +14,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/numbering"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // foundWith returns an observation of a workload on a cluster without an entry, whose Deployment has
@@ -102,7 +103,7 @@ func TestAbsurd_serial_of_a_member_is_ignored_and_named(t *testing.T) {
 // waitForSerial waits until the content of the ConfigMap settings has this serial.
 func (s *fixture) waitForSerial(want int64) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		if got := s.settings().Serial; got != want || isEdited(s.app) {
 			return fmt.Errorf("the serial is %d, want %d: %+v", got, want, s.app.Status.Configuration)

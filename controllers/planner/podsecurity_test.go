@@ -15,6 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 const (
@@ -58,7 +59,7 @@ func (s *fixture) label(level string) {
 // waitForRefusal waits until the spec is refused, and checks the message of Ready.
 func (s *fixture) waitForRefusal(message string) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
 		if isEdited(s.app) || ready == nil || ready.Reason != v1alpha1.ReasonPodSecurityRefused {
@@ -208,7 +209,7 @@ func TestPod_template_of_before_an_upgrade_runs_on(t *testing.T) {
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" }) // a new template
 	s.revision = 1
 	s.reportReady("east", "west")
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if s.readApp(); !s.app.Status.Rollout.SpecRefused {
 			return fmt.Errorf("the rollout is %+v", s.app.Status.Rollout)
 		}

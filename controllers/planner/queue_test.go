@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // Many observations are queued while every worker waits for the hub. A later edit is planned first.
@@ -25,15 +25,9 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 		s.must(hub.Create(t.Context(), busy[i]))
 	}
 	for _, app := range slices.Concat(busy, []*v1alpha1.AppService{s.app}) {
-		eventually(t, func() error { return isPlanned(s, app) })
+		wait.Eventually(t, func() error { return isPlanned(s, app) })
 	}
-	eventually(t, func() error { // until the throttle delays none of the observations
-		writes := s.sent.list()
-		if age := time.Since(writes[len(writes)-1].at); age < (statusBurst+1)*statusInterval {
-			return fmt.Errorf("the last write was %v ago", age)
-		}
-		return nil
-	})
+	s.waitForBurst()
 	s.waitForCache()
 	s.sent.reset()
 
@@ -43,7 +37,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 			UID: app.UID, Generation: app.Generation, Planned: 2, Phase: v1alpha1.ClusterProgressing, Applied: 1, Replicas: 1,
 		})
 	}
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if n := len(s.sent.list()); n < workers {
 			return fmt.Errorf("%d writes are in progress, want one for each of %d workers", n, workers)
 		}
@@ -52,7 +46,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	s.waitForCache()
 	s.sent.release()
-	eventually(t, func() error { return isPlanned(s, s.app) })
+	wait.Eventually(t, func() error { return isPlanned(s, s.app) })
 
 	lines := s.sent.lines()
 	// The plan of the edit stores a revision first. One status write of each worker was sent before.

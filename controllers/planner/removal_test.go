@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // checkStalled reads the AppService and returns an error until it is Stalled with the reason.
@@ -203,7 +204,7 @@ func TestDeletion_ends_when_every_member_has_confirmed(t *testing.T) {
 	s.waitForEntries(s.removingEntry("west"))
 	s.report("west", s.removalConfirmed(s.transitionTime("west")))
 	s.waitForDeletion()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if left := s.observations.of(s.key()); len(left) > 0 {
 			return fmt.Errorf("observations that are still stored: %v", left)
 		}
@@ -238,15 +239,15 @@ func TestDeletion_releases_a_member_that_stays_Detached(t *testing.T) {
 		"the cluster's Secret is gone; its workload is left running; last known: Ready, 2 of 2 replicas ready"))
 	s.waitForEntries(detached)
 	s.delete()
-	eventually(t, func() error { // otherwise both planners write
+	wait.Eventually(t, func() error { // otherwise both planners write
 		s.readApp()
 		if s.app.Status.ObservedGeneration != s.app.Generation {
 			return errors.New("the deletion is not planned yet")
 		}
 		return nil
 	})
-	if wait := s.reconcileOnce().RequeueAfter; wait != 10*time.Second {
-		t.Errorf("RequeueAfter is %v, want 10s", wait)
+	if pause := s.reconcileOnce().RequeueAfter; pause != 10*time.Second {
+		t.Errorf("RequeueAfter is %v, want 10s", pause)
 	}
 	s.waitForEntries(detached)
 	s.checkNeverRemoving()
@@ -261,7 +262,7 @@ func TestDeletion_releases_a_member_that_stays_Detached(t *testing.T) {
 func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 	s := newFixture(t)
 	s.createApp()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		s.readApp()
 		if !controllerutil.ContainsFinalizer(s.app, v1alpha1.Finalizer) || s.app.Status.ObservedGeneration != 1 {
 			return fmt.Errorf("the AppService is not planned yet: %+v", s.app)
@@ -345,7 +346,7 @@ func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
 		t.Errorf("a status that could not be written delays the next plan until %v", next)
 	}
 	r.hub = hub
-	eventually(t, func() error { // first the entry is removed, then the finalizer
+	wait.Eventually(t, func() error { // first the entry is removed, then the finalizer
 		_, err := r.Reconcile(t.Context(), s.request())
 		s.must(err)
 		return s.checkDeleted()

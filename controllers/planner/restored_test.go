@@ -11,6 +11,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // A backup may have the slices without the status, the status without the slices, or neither. All
@@ -56,7 +57,7 @@ func TestHub_that_is_restored_with_another_status_than_slices(t *testing.T) {
 			for _, member := range four { // delivery has no entry yet
 				s.observations.Report(s.key(), member, observation.Observation{UID: s.app.UID, Found: true, Planned: 2})
 			}
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				s.readApp()
 				stored, err := entries.ReadSlices(t.Context(), hub, s.app)
 				s.must(err)
@@ -87,7 +88,7 @@ func TestHub_that_is_restored_in_part_removes_nothing_without_approval(t *testin
 			s.edit(onlyOn("east", "north", "south"))
 			s.start()
 			s.report("west", observation.Observation{UID: s.app.UID, Found: true, Planned: 2})
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				s.readApp()
 				west := s.app.Status.Cluster("west")
 				if west == nil || west.Reason != v1alpha1.ReasonRemovalNeedsApproval {
@@ -127,7 +128,7 @@ func TestEntries_that_an_older_version_wrote_count_instead_of_the_slices(t *test
 		t.Errorf("delivery reads the entry %+v, %v, %v", west, known, err)
 	}
 	s.start()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if app := s.stored(); !app.Status.HasSlices() {
 			return fmt.Errorf("%d entries are in the status, and clustersIn is %q", len(app.Status.Clusters), app.Status.ClustersIn)
 		}

@@ -23,6 +23,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // nothing is the content of a ControllerRevision that is no revision.
@@ -52,7 +53,7 @@ func (s *fixture) checkRevisions(want map[string]string) {
 // waitForStoredRevisions waits until the hub has this number of revisions.
 func (s *fixture) waitForStoredRevisions(want int) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		if stored := s.listRevisions(); len(stored) != want {
 			return fmt.Errorf("revisions: %v", stored)
 		}
@@ -70,7 +71,7 @@ func (s *fixture) setImage(image string, want int64) {
 // waitForRevision waits until the current generation is planned, with this revision on each member.
 func (s *fixture) waitForRevision(want int64) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		if isEdited(s.app) {
 			return fmt.Errorf("generation %d is not planned", s.app.Generation)
@@ -168,7 +169,7 @@ func (s *fixture) refuseRevisions() *corev1.ResourceQuota {
 	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard}
 	s.must(hub.Status().Update(s.Context(), quota)) // there is no quota controller
 	trial := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "trial"}, Data: nothing}
-	eventually(s.T, func() error { // until the API server knows the quota
+	wait.Eventually(s.T, func() error { // until the API server knows the quota
 		if err := hub.Create(s.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the quota does not apply yet: %v", err) //nolint:errorlint // There may be no error.
 		}
@@ -180,7 +181,7 @@ func (s *fixture) refuseRevisions() *corev1.ResourceQuota {
 // waitForRefusedRevision waits until the conditions say that a quota refuses the revision of the spec.
 func (s *fixture) waitForRefusedRevision() {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		for _, conditionType := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionStalled} {
 			condition := meta.FindStatusCondition(s.app.Status.Conditions, conditionType)
@@ -250,7 +251,7 @@ func (s *fixture) forbidRevisions() (restore func()) {
 	s.must(err)
 	awaitPermission := func(want bool) {
 		s.Helper()
-		eventually(s.T, func() error {
+		wait.Eventually(s.T, func() error {
 			err := user.List(context.Background(), &appsv1.ControllerRevisionList{}, client.InNamespace(s.app.Namespace))
 			if is := !apierrors.IsForbidden(err); is != want {
 				return fmt.Errorf("the planner may list revisions: %t (%v)", is, err) //nolint:errorlint // There may be no error.
@@ -270,7 +271,7 @@ func (s *fixture) forbidRevisions() (restore func()) {
 // waitForUnlisted waits until the conditions say that the revisions cannot be read.
 func (s *fixture) waitForUnlisted(words string) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
 		if ready.Reason != v1alpha1.ReasonRevisionsRefused || !strings.Contains(ready.Message, words) {
@@ -354,7 +355,7 @@ func TestDefault_that_is_added_later_is_no_revision(t *testing.T) {
 	s.must(unstructured.SetNestedField(versions[0].(map[string]any), int64(5), path...))
 	s.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
 	s.must(hub.Update(t.Context(), crd))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if s.readApp(); s.app.Spec.TerminationGracePeriodSeconds == nil {
 			return errors.New("the API server does not apply the default yet")
 		}

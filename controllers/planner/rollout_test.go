@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // onlyOn places the AppService on exactly these members.
@@ -108,7 +109,7 @@ func TestReplicas_that_an_override_lowers_on_many_members_need_approval(t *testi
 		t.Errorf("Ready does not say %q: %s", want, ready.Message)
 	}
 	s.edit(annotate(v1alpha1.AnnotationAcceptRemovals, "2@2"))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if got := replicas(); !slices.Equal(got, []int32{1, 1, 5}) {
 			return fmt.Errorf("the replicas are %v", got)
 		}
@@ -124,7 +125,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 		app.Spec.Placement, app.Spec.Suspend, app.Spec.Image = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east", "north", "south"}}}, true, "web:2"
 	})
 	s.join("south")
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		s.readApp()
 		ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
 		if want := "suspended: generation 2 is not rolled out to 2 clusters: east, north; it is not added to 1 cluster: south; " +

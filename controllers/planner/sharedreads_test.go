@@ -10,6 +10,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // countingReader counts the reads of the hub. If held is set, no read continues before it is closed.
@@ -67,7 +69,7 @@ func TestSharedReads_callers_that_wait_share_the_next_read(t *testing.T) {
 		})
 	}
 	get(time.Now())
-	eventually(t, func() error { // until the first read is in progress
+	wait.Eventually(t, func() error { // until the first read is in progress
 		if live.reads.Load() == 0 {
 			return errors.New("nothing is read")
 		}
@@ -100,7 +102,7 @@ func TestSharedReads_are_forgotten(t *testing.T) {
 	if _, err := s.get(t.Context(), defaultNamespace, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if len(s.reads) > 0 {

@@ -22,6 +22,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // sliceThreshold is the threshold of the tests of slices. Four clusters are above it, and the
@@ -56,7 +57,7 @@ func (s *fixture) listSlices() []v1alpha1.AppServiceSlice {
 // waitForSlices waits until there are this many slices.
 func (s *fixture) waitForSlices(want int) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		if got := len(s.listSlices()); got != want {
 			return fmt.Errorf("%d slices, want %d", got, want)
 		}
@@ -141,7 +142,7 @@ func TestChange_of_an_entry_in_a_slice_writes_this_slice_and_the_AppService(t *t
 	failed.Phase, failed.Reason, failed.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, "no"
 	s.report("east", failed)
 	s.waitForEntries(append([]v1alpha1.ClusterStatus{s.entry("east", v1alpha1.ClusterFailed, withReason(v1alpha1.ReasonRefused, "no"))}, s.allReady("north", "south", "west")...)...)
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		s.readApp()
 		if worst := s.app.Status.WorstClusters; len(worst) != 1 || worst[0].Name != "east" {
 			return fmt.Errorf("the worst clusters are %+v", worst)
@@ -203,7 +204,7 @@ func TestSlices_are_corrected(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSliced(t)
 			damage(s)
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				s.readApp()
 				want := appslice.Split(s.app, s.app.Status.Clusters)
 				stored, err := entries.ReadSlices(t.Context(), hub, s.app)
@@ -351,7 +352,7 @@ func TestPlanner_does_not_wait_for_versions_that_the_hub_does_not_have(t *testin
 			_, err := r.Reconcile(t.Context(), s.request())
 			s.must(err)
 			confuse(s, r)
-			eventually(t, func() error {
+			wait.Eventually(t, func() error {
 				r.throttle.forget(s.app.UID)
 				result, err := r.Reconcile(t.Context(), s.request())
 				s.must(err)
@@ -442,8 +443,8 @@ func TestHub_that_refuses_slices(t *testing.T) {
 	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
 	s.must(hub.Status().Update(t.Context(), quota)) // there is no quota controller
 	trial := appslice.Split(s.app, nil)[0]
-	trial.OwnerReferences = nil  // the AppService does not exist yet
-	eventually(t, func() error { // until the API server knows the quota
+	trial.OwnerReferences = nil       // the AppService does not exist yet
+	wait.Eventually(t, func() error { // until the API server knows the quota
 		if err := hub.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the quota does not apply yet: %v", err) //nolint:errorlint // There may be no error.
 		}
@@ -456,7 +457,7 @@ func TestHub_that_refuses_slices(t *testing.T) {
 	s.createApp()
 	s.reportReady(four[:3]...)
 	s.join("west")
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		s.readApp()
 		for _, condition := range s.app.Status.Conditions {
 			if condition.Type == v1alpha1.ConditionStalled && condition.Reason == v1alpha1.ReasonSlicesRefused && strings.Contains(condition.Message, "exceeded quota") {
@@ -510,7 +511,7 @@ func TestSlice_that_is_deleted_while_the_planner_runs_loses_no_entry(t *testing.
 	s := newSliced(t)
 	want := s.slice("east").Clusters
 	s.must(hub.Delete(t.Context(), s.slice("east")))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		slice := &v1alpha1.AppServiceSlice{}
 		if err := hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name("web", appslice.SlotOf("east"))}, slice); err != nil {
 			return err
@@ -552,7 +553,7 @@ func TestNamespace_deletion_that_deletes_the_slices_first_loses_no_removal(t *te
 	s := newSlicedRemoving(t)
 	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.deleteSlices()
-	eventually(t, func() error { return s.checkStalled(v1alpha1.ReasonSlicesRefused) })
+	wait.Eventually(t, func() error { return s.checkStalled(v1alpha1.ReasonSlicesRefused) })
 	s.must(hub.Delete(t.Context(), s.app))
 	s.waitForDeletion()
 	s.waitForTombstones(s.tombstone())
@@ -592,7 +593,7 @@ func TestSlices_that_are_deleted_while_no_planner_runs(t *testing.T) {
 	s.deleteSlices()
 	s.edit(onlyOn("east", "north"))
 	s.start()
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		s.readApp()
 		if got := s.app.Status.Cluster("west"); got == nil || !cmp.Equal(*got, west) {
 			return fmt.Errorf("the entry of west (-want +got):\n%s", cmp.Diff(&west, got))
@@ -600,7 +601,7 @@ func TestSlices_that_are_deleted_while_no_planner_runs(t *testing.T) {
 		return nil
 	})
 	s.report("south", observation.Observation{UID: s.app.UID, Found: true, Planned: 2, Revision: 1, Placement: 1})
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		s.readApp()
 		if south := s.app.Status.Cluster("south"); south == nil || south.Transition.Type != v1alpha1.TransitionRemovalNeedsApproval {
 			return fmt.Errorf("the entry of south is %+v", south)
@@ -608,7 +609,7 @@ func TestSlices_that_are_deleted_while_no_planner_runs(t *testing.T) {
 		return nil
 	})
 	s.report("west", s.removalConfirmed(west.LastTransitionTime))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if s.readApp(); s.app.Status.Cluster("west") != nil {
 			return errors.New("the removal from west is not completed")
 		}

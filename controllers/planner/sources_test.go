@@ -26,6 +26,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // newConfigured returns a scene whose planner reads the sources in its namespace, with the ConfigMap
@@ -156,7 +157,7 @@ func (s *fixture) settings() v1alpha1.ConfigurationStatus {
 // waitForConfigured waits until Configured has a reason.
 func (s *fixture) waitForConfigured(want string) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		condition := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionConfigured)
 		if condition == nil || condition.Reason != want {
@@ -219,7 +220,7 @@ func TestSource_with_the_same_content_is_no_revision(t *testing.T) {
 	s.must(hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: "settings"}, settings))
 	metav1.SetMetaDataAnnotation(&settings.ObjectMeta, "example.com/note", "another version")
 	s.must(hub.Update(t.Context(), settings))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if s.settings().ObservedVersion == before.ObservedVersion {
 			return fmt.Errorf("status.configuration is %+v", s.settings())
 		}
@@ -243,7 +244,7 @@ func TestSnapshots_of_withdrawn_content_are_deleted(t *testing.T) {
 	s.waitForStoredRevisions(2)
 	waitForDeletion := func() {
 		t.Helper()
-		eventually(t, func() error { // snapshots are kept for ten minutes
+		wait.Eventually(t, func() error { // snapshots are kept for ten minutes
 			if after := s.reconcileOnce().RequeueAfter; after < time.Minute || after > 10*time.Minute {
 				return fmt.Errorf("the next plan is after %s", after)
 			}
@@ -376,7 +377,7 @@ func TestNew_AppService_whose_configuration_cannot_be_stored(t *testing.T) {
 	}
 	s.waitForEvent(v1alpha1.ReasonConfigurationUnavailable, "", s.settings().Message)
 	before := s.app.ResourceVersion
-	eventually(t, func() error { // it is tried again, and nothing is written
+	wait.Eventually(t, func() error { // it is tried again, and nothing is written
 		if attempts := slices.DeleteFunc(s.sent.lines(), func(line string) bool { return line != "POST configmaps" }); len(attempts) < 3 {
 			return fmt.Errorf("%d attempts", len(attempts))
 		}
@@ -435,7 +436,7 @@ func TestContent_that_is_updated_in_place_is_counted(t *testing.T) {
 	}
 	waitFor := func(serial int64, upToDate string) {
 		t.Helper()
-		eventually(t, func() error {
+		wait.Eventually(t, func() error {
 			if got := s.settings(); got.Serial != serial || got.UpToDate != upToDate {
 				return fmt.Errorf("status.configuration is %+v, want serial %d, up to date %s", got, serial, upToDate)
 			}
@@ -529,7 +530,7 @@ func (s *fixture) planUntilKilled(writes int) bool {
 	options := s.options
 	options.Sources = s.newSources(ctx, limited)
 	r := newReconciler(c, hub, events.NewFakeRecorder(100), s.observations, options)
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		r.throttle.forget(s.app.UID)
 		result, err := r.Reconcile(ctx, s.request())
 		switch {
@@ -572,7 +573,7 @@ func TestAppService_with_configuration_is_planned_although_its_revisions_cannot_
 	s.restart()
 	s.waitForUnlisted(cannotList)
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		s.readApp()
 		if east := s.app.Status.Cluster("east"); east.Replicas != 5 || east.Revision != 1 {
 			return fmt.Errorf("the entry of east is %+v", east)

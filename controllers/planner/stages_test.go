@@ -9,6 +9,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // inStages makes an edit reach east first, where it soaks for an hour. The other clusters are the
@@ -46,7 +47,7 @@ func (s *fixture) editImage(image string, members ...string) {
 // waitForPlan waits until the current generation is planned.
 func (s *fixture) waitForPlan() {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		if s.readApp(); isEdited(s.app) {
 			return fmt.Errorf("generation %d is not planned", s.app.Generation)
 		}
@@ -68,7 +69,7 @@ func (s *fixture) reportRunning(members ...string) {
 // waitForRevisions waits until the entries of members have these revisions.
 func (s *fixture) waitForRevisions(want map[string]int64) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		for member, revision := range want {
 			if entry := s.app.Status.Cluster(member); entry == nil || entry.Revision != revision {
@@ -82,7 +83,7 @@ func (s *fixture) waitForRevisions(want map[string]int64) {
 // waitForReason waits until RolledOut has a reason.
 func (s *fixture) waitForReason(want string) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		s.readApp()
 		condition := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionRolledOut)
 		if condition == nil || condition.Reason != want {

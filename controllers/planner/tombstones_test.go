@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 const westStatusWrite = "PATCH memberclusters/west/status"
@@ -20,7 +21,7 @@ const westStatusWrite = "PATCH memberclusters/west/status"
 // waitForTombstones waits until west has exactly these tombstones.
 func (s *fixture) waitForTombstones(want ...v1alpha1.AbandonedAppService) {
 	s.Helper()
-	eventually(s.T, func() error {
+	wait.Eventually(s.T, func() error {
 		west := &v1alpha1.MemberCluster{}
 		s.must(hub.Get(s.Context(), client.ObjectKey{Name: "west"}, west))
 		if diff := cmp.Diff(want, west.Status.Abandoned); diff != "" {
@@ -53,7 +54,7 @@ func TestAbandoned_cluster_has_a_tombstone_before_the_deletion_ends(t *testing.T
 	s.waitForEntries(s.unreachableEntry("west"))
 	s.sent.refuseWrites("memberclusters/west/status")
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "no-such-cluster, west"))
-	eventually(t, func() error {
+	wait.Eventually(t, func() error {
 		if !slices.Contains(s.sent.lines(), westStatusWrite) {
 			return fmt.Errorf("writes %v", s.sent.lines())
 		}

@@ -126,6 +126,11 @@ func (f *traffic) lines() []string {
 	return lines
 }
 
+// count returns how often exactly this write was sent.
+func (f *traffic) count(line string) int {
+	return len(slices.DeleteFunc(f.lines(), func(l string) bool { return l != line }))
+}
+
 // refuseWrites makes writes to paths with this suffix fail. An empty suffix makes none fail.
 func (f *traffic) refuseWrites(end string) {
 	f.mu.Lock()

@@ -27,11 +27,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
-
-// patience is the time limit for every expected state. Only a failing test uses it up. A watch that is
-// forbidden is tried again every 30 seconds, or more often.
-const patience = 60 * time.Second
 
 var (
 	settings = configuration.Ref{Kind: v1alpha1.ConfigurationConfigMap, From: "settings"}
@@ -178,7 +175,7 @@ func (f *fixture) restart() {
 // waitForAccess waits until the watches are synced.
 func (f *fixture) waitForAccess() {
 	f.Helper()
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		for _, w := range f.watches {
 			if w.isForbidden() || !w.informer.HasSynced() {
 				return fmt.Errorf("the watch of %ss is forbidden (%t) or not synced", w.kind, w.isForbidden())
@@ -199,17 +196,6 @@ func (f *fixture) must(err error) {
 	if err != nil {
 		f.Fatal(err)
 	}
-}
-
-func (f *fixture) eventually(check func() error) {
-	f.Helper()
-	var err error
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if err = check(); err == nil {
-			return
-		}
-	}
-	f.Fatal(err)
 }
 
 // put creates or changes a source. All Secrets have the canary.
@@ -247,7 +233,7 @@ func (f *fixture) remove(ref configuration.Ref) {
 // waitForEvent waits until the AppService is enqueued, and empties the queue.
 func (f *fixture) waitForEvent() {
 	f.Helper()
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		if f.queue.Len() == 0 {
 			return fmt.Errorf("nothing was enqueued")
 		}
@@ -314,7 +300,7 @@ func (f *fixture) settle() configuration.Decision {
 func (f *fixture) waitForReason(ref configuration.Ref, reason string) v1alpha1.ConfigurationStatus {
 	f.Helper()
 	var status v1alpha1.ConfigurationStatus
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		f.settle()
 		if status = f.status(ref); status.Reason != reason {
 			return fmt.Errorf("%+v has reason %q (%s), want %q", ref, status.Reason, status.Message, reason)

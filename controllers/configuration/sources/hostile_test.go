@@ -25,6 +25,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 func inNamespace(name string) client.DeleteAllOfOption { return client.InNamespace(name) }
@@ -56,7 +57,7 @@ func TestTheKeyIsLost(t *testing.T) {
 		for _, ref := range []configuration.Ref{settings, tls} {
 			f.put(ref, map[configuration.Ref]string{settings: "one", tls: "two"}[ref], func(object metav1.Object) { object.SetAnnotations(map[string]string{"x": "y"}) })
 		}
-		f.eventually(func() error {
+		wait.Eventually(f, func() error {
 			f.settle()
 			for i, status := range f.app.Status.Configuration {
 				if status.ObservedVersion == first[i].ObservedVersion {
@@ -86,7 +87,7 @@ func TestTheKeyIsLost(t *testing.T) {
 // waitForReasonAndValue settles until the source has this value in use.
 func (f *fixture) waitForReasonAndValue(ref configuration.Ref, value string) {
 	f.Helper()
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		f.settle()
 		if got := f.value(ref); got != value || f.status(ref).Reason != "" {
 			return fmt.Errorf("%+v has %q in use, want %q", f.status(ref), got, value)
@@ -207,7 +208,7 @@ func TestANameIsTaken(t *testing.T) {
 				t.Errorf("the status has changed to %+v", f.status(settings))
 			}
 			f.must(hub.Delete(f.Context(), taker))
-			f.eventually(func() error {
+			wait.Eventually(f, func() error {
 				f.passed += retryRefused
 				f.settle()
 				if status := f.status(settings); status.Reason != "" {
@@ -244,7 +245,7 @@ func TestASnapshotIsDeleted(t *testing.T) {
 // waitForSnapshot waits until the watch has a snapshot, or not.
 func (f *fixture) waitForSnapshot(name string, isThere bool) {
 	f.Helper()
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		if found := f.watchOf(settings.Kind, f.app.Namespace).get(f.app.Namespace, name); (found != nil) != isThere {
 			return fmt.Errorf("the watch has snapshot %s: %t", name, found != nil)
 		}
@@ -288,7 +289,7 @@ func TestPruning(t *testing.T) {
 		}
 	})
 	t.Run("deletes what nothing names, once", func(t *testing.T) {
-		f.eventually(func() error {
+		wait.Eventually(f, func() error {
 			f.settle()
 			if _, exists := f.stored()[names[0]]; exists {
 				return fmt.Errorf("%s still exists", names[0])
@@ -320,7 +321,7 @@ func TestPruning(t *testing.T) {
 		f.must(hub.Status().Update(f.Context(), f.app))
 		f.revisions = f.revisions[len(f.revisions)-1:]
 		f.settle()
-		f.eventually(func() error {
+		wait.Eventually(f, func() error {
 			if stored := f.stored(); len(stored) > 0 || f.HasSnapshots(f.app) {
 				return fmt.Errorf("there are snapshots: %t; they are %v", f.HasSnapshots(f.app), stored)
 			}
@@ -347,7 +348,7 @@ func TestAPolicyQuotesTheSecret(t *testing.T) {
 	f.must(hub.Create(f.Context(), binding))
 	t.Cleanup(func() { f.must(hub.Delete(quietly(context.Background()), policy)) })
 	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: "probe.snapshot"}, Data: map[string][]byte{"key": []byte(canary)}}
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		if err := hub.Create(f.Context(), probe.DeepCopy(), client.DryRunAll); err == nil || !contains(err.Error(), canary) {
 			return fmt.Errorf("the policy does not refuse and quote yet: %w", err)
 		}
@@ -361,7 +362,7 @@ func TestAPolicyQuotesTheSecret(t *testing.T) {
 		t.Errorf("the status is %s", text)
 	}
 	f.must(hub.Delete(f.Context(), binding))
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		f.passed += retryRefused
 		f.settle()
 		if status := f.status(tls); status.Reason != "" {
@@ -525,7 +526,7 @@ func (f *fixture) refuseSnapshots() (stop, remove func()) {
 	}}}
 	f.must(hub.Create(f.Context(), webhook))
 	probe := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: "probe", Labels: map[string]string{v1alpha1.LabelPropagate: v1alpha1.PropagateSnapshot}}, Data: map[string][]byte{"key": []byte(canary)}}
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		if err := hub.Create(f.Context(), probe.DeepCopy(), client.DryRunAll); err == nil || !contains(err.Error(), canary) {
 			return fmt.Errorf("the webhook does not refuse and quote yet: %w", err)
 		}
@@ -579,7 +580,7 @@ func TestAWebhookRefusesAndIsDown(t *testing.T) {
 		t.Errorf("another source waits: %+v", f.status(settings))
 	}
 	remove()
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		f.passed += retryRefused
 		f.settle()
 		if status := f.status(tls); status.Reason != "" {
@@ -607,7 +608,7 @@ func TestAQuotaIsExceeded(t *testing.T) {
 	quota.Status = corev1.ResourceQuotaStatus{Hard: limit, Used: limit} // as the controller of quotas would
 	f.must(hub.Status().Update(f.Context(), quota))
 	probe := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: "probe"}}
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		if err := hub.Create(f.Context(), probe.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the quota is not in force yet: %w", err)
 		}
@@ -622,7 +623,7 @@ func TestAQuotaIsExceeded(t *testing.T) {
 		t.Errorf("the value is %q, and the message %q", f.value(settings), status.Message)
 	}
 	f.must(hub.Delete(f.Context(), quota))
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		f.passed += retryRefused
 		f.settle()
 		if got := f.value(settings); got != "two" {

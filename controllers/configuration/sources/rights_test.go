@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 var allVerbs = []string{"get", "list", "watch", "create", "delete"}
@@ -53,7 +54,7 @@ func TestMissingRights(t *testing.T) {
 				t.Errorf("the value is %q, with %d revisions", f.value(settings), len(f.revisions))
 			}
 			f.grant(map[string][]string{"configmaps": allVerbs, "secrets": allVerbs})
-			f.eventually(func() error {
+			wait.Eventually(f, func() error {
 				f.passed += retryRefused
 				f.settle()
 				if f.status(tls).Reason != "" {
@@ -101,7 +102,7 @@ func TestTheKeyIsForbidden(t *testing.T) {
 	f := newFixture(t, settings)
 	f.must(hub.DeleteAllOf(f.Context(), &rbacv1.RoleBinding{}, inNamespace(f.operator)))
 	f.put(settings, "one")
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		f.restart()
 		f.settle()
 		status := f.status(settings)
@@ -116,7 +117,7 @@ func TestTheKeyIsForbidden(t *testing.T) {
 			f.must(hub.Create(f.Context(), object))
 		}
 	}
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		f.passed += retryRefused
 		f.settle()
 		if reason := f.status(settings).Reason; reason != "" {
@@ -151,7 +152,7 @@ func TestTheWatchDropsAnnotations(t *testing.T) {
 	})
 	f.settle()
 	time.Sleep(100 * time.Millisecond)
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		found := f.watchOf(tls.Kind, f.app.Namespace).get(f.app.Namespace, tls.From)
 		if found == nil {
 			return fmt.Errorf("the watch lacks the source")
@@ -183,7 +184,7 @@ func TestAWatchIsForbiddenLater(t *testing.T) {
 // waitForWatched waits until the watch has a source and its snapshot.
 func (f *fixture) waitForWatched(ref configuration.Ref) {
 	f.Helper()
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		w := f.watchOf(ref.Kind, f.app.Namespace)
 		if w.get(f.app.Namespace, ref.From) == nil || w.get(f.app.Namespace, f.status(ref).Snapshot) == nil {
 			return fmt.Errorf("the watch is behind")

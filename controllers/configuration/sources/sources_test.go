@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 func TestASourceBecomesASnapshotAndChanges(t *testing.T) {
@@ -254,7 +255,7 @@ func TestASharedSourceIsReadOnce(t *testing.T) {
 	for i := range apps {
 		apps[i] = f.newApp(f.app.Namespace, fmt.Sprintf("web-%d", i), settings)
 	}
-	f.eventually(func() error {
+	wait.Eventually(f, func() error {
 		if f.watchOf(settings.Kind, f.app.Namespace).get(f.app.Namespace, settings.From) == nil {
 			return fmt.Errorf("the watch lacks the source")
 		}
@@ -277,7 +278,7 @@ func TestASharedSourceIsReadOnce(t *testing.T) {
 	}
 	for _, value := range []string{"one", "two"} {
 		f.put(settings, value)
-		f.eventually(func() error {
+		wait.Eventually(f, func() error {
 			current := &corev1.ConfigMap{}
 			f.must(hub.Get(f.Context(), client.ObjectKey{Namespace: f.app.Namespace, Name: settings.From}, current))
 			if found := f.watchOf(settings.Kind, f.app.Namespace).get(f.app.Namespace, settings.From); found.ResourceVersion != current.ResourceVersion {
