@@ -2,9 +2,9 @@ package config_test
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
-	"time"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
@@ -12,8 +12,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // autoscaler returns an autoscaler on the hub, as a user creates it.
@@ -47,12 +48,12 @@ func TestAutoscalerPolicy(t *testing.T) {
 	create := func(object client.Object) error { return hub.Create(t.Context(), object, client.DryRunAll) }
 
 	// The API server takes a moment to enforce a new policy.
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(context.Context) (bool, error) {
-		return create(autoscaler(ours, "AppService", cpu)) != nil, nil
+	wait.Eventually(t, func() error {
+		if create(autoscaler(ours, "AppService", cpu)) == nil {
+			return errors.New("an autoscaler that measures the pods of an AppService is accepted")
+		}
+		return nil
 	})
-	if err != nil {
-		t.Fatal("an autoscaler that measures the pods of an AppService is accepted")
-	}
 	for name, object := range map[string]client.Object{
 		"by CPU":                       autoscaler(ours, "AppService", cpu),
 		"by CPU and an external queue": autoscaler(ours, "AppService", queue, cpu),

@@ -6,19 +6,18 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // The namespaces of these tests. Only the second one requires spec.rollout.
@@ -95,9 +94,7 @@ func prepareApproval(t *testing.T) map[string]client.Client {
 		keep(bind(shop, user, "ClusterRole", "fleetwright-approve"))
 	}
 	t.Cleanup(func() { // runs after the policies are deleted, and before the AppServices are
-		if err := awaitAccepted(context.Background(), tryCreate(guarded, "new", "")); err != nil {
-			t.Error(err)
-		}
+		awaitAccepted(t, tryCreate(guarded, "new", ""))
 	})
 	for _, object := range buildKustomization(t, "approval") {
 		keep(object)
@@ -110,33 +107,27 @@ func prepareApproval(t *testing.T) map[string]client.Client {
 func awaitPolicies(t *testing.T, users map[string]client.Client) {
 	t.Helper()
 	approve := tryPatch(shop, "web", `{"metadata":{"annotations":{"fleetwright.dev/approve":"7/eu"}}}`)
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = errors.Join(
+	wait.Eventually(t, func() error {
+		ctx := t.Context()
+		return errors.Join(
 			mustBeRefused("an approval", needsVerb, approve(ctx, users[developer])),
 			mustBeRefused("an AppService", needsRollout, tryCreate(guarded, "new", "")(ctx, users[developer])),
 			mustBeRefused("an approval elsewhere", needsVerb, tryPatch(guarded, "staged", `{"metadata":{"annotations":{"fleetwright.dev/approve":"7/eu"}}}`)(ctx, users[approver])),
 			approve(ctx, users[approver]), approve(ctx, users[robot]), approve(ctx, users[owner]),
 			tryPatchStatus(shop, "web")(ctx, users[operator]),
 		)
-		return last == nil, nil
 	})
-	if err != nil {
-		t.Fatalf("%v: %v", err, last)
-	}
 }
 
 // awaitAccepted waits until the API server no longer enforces the deleted policies.
-func awaitAccepted(ctx context.Context, change func(context.Context, client.Client) error) error {
-	var last error
-	err := wait.PollUntilContextTimeout(ctx, 100*time.Millisecond, time.Minute, true, func(ctx context.Context) (bool, error) {
-		last = change(ctx, hub)
-		return last == nil, nil
+func awaitAccepted(t *testing.T, change func(context.Context, client.Client) error) {
+	t.Helper()
+	wait.Eventually(t, func() error {
+		if err := change(context.Background(), hub); err != nil {
+			return fmt.Errorf("a deleted policy is still enforced: %w", err)
+		}
+		return nil
 	})
-	if err != nil {
-		return fmt.Errorf("a deleted policy is still enforced: %w", last)
-	}
-	return nil
 }
 
 func mustBeRefused(what, why string, err error) error {

@@ -31,12 +31,10 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
-const (
-	namespace   = "inventory"
-	testTimeout = time.Minute
-)
+const namespace = "inventory"
 
 // options are those of the tests' Reconcilers.
 var options = Options{
@@ -167,13 +165,12 @@ func (hub testHub) waitForProfile(name string, want profile) {
 // eventually waits until a difference is empty.
 func (hub testHub) eventually(compare func() string) {
 	hub.Helper()
-	var diff string
-	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if diff = compare(); diff == "" {
-			return
+	wait.Eventually(hub, func() error {
+		if diff := compare(); diff != "" {
+			return fmt.Errorf("(-want +got)\n%s", diff)
 		}
-	}
-	hub.Fatalf("(-want +got)\n%s", diff)
+		return nil
+	})
 }
 
 // The steps share one function, because each step needs the hub in the state that the previous step
@@ -288,16 +285,16 @@ func (hub testHub) leavesForeignProfilesUnchanged(t *testing.T) {
 // waitForEvent waits for an event about a MemberCluster.
 func (hub testHub) waitForEvent(name, reason string) {
 	hub.Helper()
-	for deadline := time.Now().Add(testTimeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	wait.Eventually(hub, func() error {
 		var events eventsv1.EventList
 		hub.must(hub.List(hub.Context(), &events))
 		for _, event := range events.Items {
 			if event.Regarding.Name == name && event.Reason == reason {
-				return
+				return nil
 			}
 		}
-	}
-	hub.Fatalf("%s: no event %s", name, reason)
+		return fmt.Errorf("%s: no event %s", name, reason)
+	})
 }
 
 func TestProperties_that_have_not_changed_keep_their_time(t *testing.T) {

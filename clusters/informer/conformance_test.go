@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
@@ -21,10 +20,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/clusters/informer"
 	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
-
-// testTimeout is long enough for a fast operation on a busy machine.
-const testTimeout = time.Minute
 
 // TestConformance runs the same script with client-go's informer and with this package's informer,
 // on a real API server. The handlers receive the same events, and the methods return the same
@@ -230,11 +227,12 @@ func (s *script) createMarker(handlers ...*eventLog) {
 
 func (s *script) waitFor(what string, done func() bool) {
 	s.t.Helper()
-	for deadline := time.Now().Add(testTimeout); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatalf("timed out after %s; waiting for %s", testTimeout, what)
+	wait.Eventually(s.t, func() error {
+		if !done() {
+			return errors.New("waiting for " + what)
 		}
-	}
+		return nil
+	})
 }
 
 func (s *script) configMap(name, value string) *corev1.ConfigMap {

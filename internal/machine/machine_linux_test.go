@@ -2,6 +2,7 @@ package machine
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -11,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 func TestParseStat_reads_user_and_system_time_after_a_program_with_spaces(t *testing.T) {
@@ -29,21 +32,17 @@ func TestParseHost_separates_busy_and_steal(t *testing.T) {
 
 func TestProcess_has_usage_and_ends(t *testing.T) {
 	g := &Group{}
-	p, err := g.Start("shell", exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 60"), filepath.Join(t.TempDir(), "log"))
+	p, err := g.Start("shell", exec.Command("sh", "-c", "i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done; sleep 3600"), filepath.Join(t.TempDir(), "log"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = g.End() })
-	for start := time.Now(); ; {
-		if used, err := p.CPU(); err != nil {
-			t.Fatal(err)
-		} else if used > 0 {
-			break
+	wait.Eventually(t, func() error {
+		if used, err := p.CPU(); err != nil || used == 0 {
+			return fmt.Errorf("a loop has used no CPU time: %w", err)
 		}
-		if time.Since(start) > 20*time.Second {
-			t.Fatal("a loop has used no CPU time")
-		}
-	}
+		return nil
+	})
 	if err := p.ResetPeakRSS(); err != nil {
 		t.Error(err)
 	}
@@ -65,7 +64,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(parentVariable) == "" {
 		os.Exit(m.Run())
 	}
-	p, err := new(Group).Start("sleep", exec.Command("sleep", "60"), os.DevNull)
+	p, err := new(Group).Start("sleep", exec.Command("sleep", "3600"), os.DevNull)
 	if err != nil {
 		panic(err)
 	}
@@ -95,12 +94,17 @@ func TestProcess_ends_when_its_parent_is_killed(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = parent.Wait()
-	for start := time.Now(); isAlive(child); {
-		if time.Since(start) > 10*time.Second {
+	t.Cleanup(func() {
+		if t.Failed() {
 			_ = syscall.Kill(child, syscall.SIGKILL)
-			t.Fatal("the process has outlived its parent")
 		}
-	}
+	})
+	wait.Eventually(t, func() error {
+		if isAlive(child) {
+			return errors.New("the process has outlived its parent")
+		}
+		return nil
+	})
 }
 
 // isAlive reports whether a process exists and is no zombie.
