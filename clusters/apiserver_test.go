@@ -29,6 +29,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // apiServer is a real API server with an audit log.
@@ -82,7 +83,7 @@ func startAPIServer(dir string, crds ...string) (*apiServer, error) {
 	}
 	system := &corev1.Namespace{}
 	var found error
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(wait.Patience); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if found = s.admin.Get(ctx, client.ObjectKey{Name: metav1.NamespaceSystem}, system); found == nil {
 			break
 		}
