@@ -31,6 +31,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/clusters/stall"
 	"github.com/fleetwright/fleetwright/clusters/transport"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // The errors come from real connections to servers on this machine.
@@ -103,7 +104,11 @@ func TestConditionFor_connection_errors(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			_, err := probeOnce(t, test.member, true)
+			timeout := wait.Patience
+			if test.want == unreachable("timed out") {
+				timeout = time.Second
+			}
+			_, err := probeFor(t, timeout, test.member, true)
 			if err == nil {
 				t.Fatal("the probe succeeded")
 			}
@@ -142,9 +147,14 @@ var (
 	certificateB = sync.OnceValue(func() testcert.Pair { return testcert.New(time.Hour) })
 )
 
-// probeOnce probes a member once with a timeout of a second.
+// probeOnce probes a member once.
 func probeOnce(t *testing.T, member *kubeconfig.Config, allowLoopback bool) (types.UID, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	return probeFor(t, wait.Patience, member, allowLoopback)
+}
+
+// probeFor probes a member once with a timeout.
+func probeFor(t *testing.T, timeout time.Duration, member *kubeconfig.Config, allowLoopback bool) (types.UID, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), timeout)
 	defer cancel()
 	connection := transport.New(member, transport.Options{ReadRate: 1, ReadBurst: 1, AllowLoopback: allowLoopback})
 	defer connection.Close()
@@ -252,7 +262,7 @@ type readingConnection struct{ *net.TCPConn }
 
 func (c readingConnection) Close() error {
 	_ = c.CloseWrite()
-	_ = c.SetReadDeadline(time.Now().Add(time.Second))
+	_ = c.SetReadDeadline(time.Now().Add(wait.Patience))
 	_, _ = io.Copy(io.Discard, c.TCPConn)
 	return c.TCPConn.Close()
 }
