@@ -11,7 +11,8 @@
 //	}
 //
 // A test that changes an API server as a whole starts its own with [Start]. An API server costs some
-// three seconds of CPU time.
+// three seconds of CPU time. That is little beside the tests of a package, so packages do not share
+// one: it would outlive its test binary, and one package would see the objects of another.
 package servertest
 
 import (
