@@ -13,11 +13,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 )
 
-func newClusters(o *hubOptions) *cobra.Command {
+func newClusters(o *hub.Options) *cobra.Command {
 	var selector string
-	output := newOutputFlags("")
+	format := output.NewFlags(hub.NewScheme())
 	command := &cobra.Command{
 		Use:   "clusters [NAME...]",
 		Short: "List the clusters of the fleet",
@@ -28,7 +30,7 @@ run, how many AppServices they have, and whether their credentials are valid.`,
 
   # The clusters of one region
   kubectl appsvc clusters -l topology.kubernetes.io/region=eu`,
-		ValidArgsFunction: o.completeMembers,
+		ValidArgsFunction: o.CompleteMembers,
 		RunE: func(command *cobra.Command, names []string) error {
 			matching, err := labels.Parse(selector)
 			if err != nil {
@@ -37,30 +39,30 @@ run, how many AppServices they have, and whether their credentials are valid.`,
 			if selector != "" && len(names) > 0 {
 				return errors.New("names and --selector exclude each other: give one of them")
 			}
-			h, err := o.connect()
+			h, err := o.Connect()
 			if err != nil {
 				return err
 			}
-			list, err := h.selectMembers(command.Context(), names, matching)
+			list, err := selectMembers(command.Context(), h, names, matching)
 			if err != nil {
 				return err
 			}
 			switch {
-			case output.isTable():
-				return o.printMembers(list.Items, output.isWide())
+			case format.IsTable():
+				return printMembers(o, list.Items, format.IsWide())
 			case len(names) == 1:
-				return output.print(&list.Items[0], o.streams.Out)
+				return format.Print(&list.Items[0], o.Out)
 			}
-			return output.print(list, o.streams.Out)
+			return format.Print(list, o.Out)
 		},
 	}
 	command.Flags().StringVarP(&selector, "selector", "l", "", "`labels` of the clusters")
-	output.AddFlags(command)
+	format.AddFlags(command)
 	return command
 }
 
 // selectMembers returns the MemberClusters with these names, or those that a selector matches.
-func (h hub) selectMembers(ctx context.Context, names []string, selector labels.Selector) (*v1alpha1.MemberClusterList, error) {
+func selectMembers(ctx context.Context, h hub.Client, names []string, selector labels.Selector) (*v1alpha1.MemberClusterList, error) {
 	list := &v1alpha1.MemberClusterList{}
 	if len(names) == 0 {
 		if err := h.List(ctx, list, client.MatchingLabelsSelector{Selector: selector}); err != nil {
@@ -68,7 +70,7 @@ func (h hub) selectMembers(ctx context.Context, names []string, selector labels.
 		}
 	}
 	for _, name := range names {
-		member, err := h.readMember(ctx, name)
+		member, err := h.ReadMember(ctx, name)
 		if err != nil {
 			return nil, err
 		}
@@ -80,14 +82,14 @@ func (h hub) selectMembers(ctx context.Context, names []string, selector labels.
 	return list, nil
 }
 
-func (o *hubOptions) printMembers(members []v1alpha1.MemberCluster, isWide bool) error {
+func printMembers(o *hub.Options, members []v1alpha1.MemberCluster, isWide bool) error {
 	if len(members) == 0 {
-		o.note("No clusters found. Add one with: kubectl appsvc join CONTEXT")
+		o.Note("No clusters found. Add one with: kubectl appsvc join CONTEXT")
 		return nil
 	}
-	columns := []column{
-		{"Name", false}, {"Ready", false}, {"Reason", false}, {"Version", false}, {"Region", false}, {"Apps", false},
-		{"Credentials", false}, {"Age", false}, {"Message", true},
+	columns := []output.Column{
+		{Name: "Name"}, {Name: "Ready"}, {Name: "Reason"}, {Name: "Version"}, {Name: "Region"}, {Name: "Apps"},
+		{Name: "Credentials"}, {Name: "Age"}, {Name: "Message", IsWide: true},
 	}
 	var rows [][]string
 	for i := range members {
@@ -104,9 +106,9 @@ func (o *hubOptions) printMembers(members []v1alpha1.MemberCluster, isWide bool)
 			credentials = c.Reason
 		}
 		rows = append(rows, []string{
-			member.Name, ready, orNone(reason), orNone(member.Status.Version), orNone(member.Labels[corev1.LabelTopologyRegion]),
-			strconv.Itoa(int(member.Status.AppServices)), orNone(credentials), age(member.CreationTimestamp.Time), strings.TrimSpace(message),
+			member.Name, ready, output.OrNone(reason), output.OrNone(member.Status.Version), output.OrNone(member.Labels[corev1.LabelTopologyRegion]),
+			strconv.Itoa(int(member.Status.AppServices)), output.OrNone(credentials), output.Age(member.CreationTimestamp.Time), strings.TrimSpace(message),
 		})
 	}
-	return printTable(o.streams.Out, isWide, columns, rows)
+	return output.PrintTable(o.Out, isWide, columns, rows)
 }

@@ -2,22 +2,17 @@ package command
 
 import (
 	"context"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/join"
 )
-
-// completionTimeout is how long the shell of a user waits for completions.
-const completionTimeout = 5 * time.Second
 
 // addCompletionCommand adds the command completion. The scripts that its commands print are cobra's.
 func addCompletionCommand(root *cobra.Command) {
@@ -43,18 +38,18 @@ instead of kubectl appsvc.`
 
 // addFlagCompletions adds the completion of the values of flags, by the names of the flags, to a
 // command and to those below it.
-func (o *hubOptions) addFlagCompletions(command *cobra.Command) {
-	namespaces := o.completeFromHub(listNamespaces)
+func addFlagCompletions(o *hub.Options, command *cobra.Command) {
+	namespaces := o.CompleteFromHub(listNamespaces)
 	byName := map[string]cobra.CompletionFunc{
-		"cluster":          completeList(o.completeFromHub(listEntries)),
-		"context":          o.completeContexts,
-		"member-context":   o.completeContexts,
+		"cluster":          completeList(o.CompleteFromHub(listEntries)),
+		"context":          o.CompleteContexts,
+		"member-context":   o.CompleteContexts,
 		"namespace":        namespaces,
-		"print-only":       cobra.FixedCompletions([]cobra.Completion{printMember, printHub}, cobra.ShellCompDirectiveNoFileComp),
-		"revision":         o.completeFromHub(listRevisions),
+		"print-only":       cobra.FixedCompletions([]cobra.Completion{join.PrintMember, join.PrintHub}, cobra.ShellCompDirectiveNoFileComp),
+		"revision":         o.CompleteFromHub(listRevisions),
 		"secret-namespace": namespaces,
-		"stage":            o.completeFromHub(listStages),
-		"to-revision":      o.completeFromHub(listRevisions),
+		"stage":            o.CompleteFromHub(listStages),
+		"to-revision":      o.CompleteFromHub(listRevisions),
 	}
 	if !command.HasParent() { // the cluster of a kubeconfig, and not one of the fleet
 		delete(byName, "cluster")
@@ -72,7 +67,7 @@ func (o *hubOptions) addFlagCompletions(command *cobra.Command) {
 	command.Flags().VisitAll(add)
 	command.PersistentFlags().VisitAll(add)
 	for _, below := range command.Commands() {
-		o.addFlagCompletions(below)
+		addFlagCompletions(o, below)
 	}
 }
 
@@ -83,67 +78,6 @@ func formatsOf(flag *pflag.Flag) []cobra.Completion {
 		return nil
 	}
 	return strings.Split(list, ", ")
-}
-
-// completeFromHub completes with what list returns. args are the arguments of the command that are
-// complete.
-func (o *hubOptions) completeFromHub(list func(ctx context.Context, h hub, args []string) ([]cobra.Completion, error)) cobra.CompletionFunc {
-	return func(command *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		h, err := o.connect()
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
-		defer cancel()
-		found, err := list(ctx, h, args)
-		if err != nil {
-			return nil, cobra.ShellCompDirectiveError
-		}
-		return found, cobra.ShellCompDirectiveNoFileComp
-	}
-}
-
-// completeMembers completes the names of clusters.
-func (o *hubOptions) completeMembers(command *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	return o.completeFromHub(listMemberNames)(command, given, prefix)
-}
-
-// completeMember completes the name of one cluster.
-func (o *hubOptions) completeMember(command *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(given) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return o.completeMembers(command, given, prefix)
-}
-
-// completeApp completes the name of one AppService, and then what next completes.
-func (o *hubOptions) completeApp(next cobra.CompletionFunc) cobra.CompletionFunc {
-	return func(command *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		switch {
-		case len(given) == 0:
-			return o.completeFromHub(listAppNames)(command, given, prefix)
-		case next == nil:
-			return nil, cobra.ShellCompDirectiveNoFileComp
-		}
-		return next(command, given[1:], prefix)
-	}
-}
-
-// completeContexts completes the name of a context of the kubeconfig.
-func (o *hubOptions) completeContexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	all, err := o.contexts("")
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	return slices.Sorted(maps.Keys(all.kubeconfig.Contexts)), cobra.ShellCompDirectiveNoFileComp
-}
-
-// completeContext completes the name of one context of the kubeconfig.
-func (o *hubOptions) completeContext(command *cobra.Command, given []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-	if len(given) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	return o.completeContexts(command, given, prefix)
 }
 
 // completeList completes the last item of a list with commas by what complete returns.
@@ -162,30 +96,7 @@ func completeList(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// listMemberNames returns the names of all clusters that are not among args.
-func listMemberNames(ctx context.Context, h hub, args []string) ([]cobra.Completion, error) {
-	members, err := h.listMembers(ctx)
-	var names []cobra.Completion
-	for i := range members {
-		if !slices.Contains(args, members[i].Name) {
-			names = append(names, members[i].Name)
-		}
-	}
-	return names, err
-}
-
-// listAppNames returns the names of the AppServices of the namespace.
-func listAppNames(ctx context.Context, h hub, _ []string) ([]cobra.Completion, error) {
-	list := &v1alpha1.AppServiceList{}
-	err := h.List(ctx, list, client.InNamespace(h.namespace))
-	var names []cobra.Completion
-	for i := range list.Items {
-		names = append(names, list.Items[i].Name)
-	}
-	return names, err
-}
-
-func listNamespaces(ctx context.Context, h hub, _ []string) ([]cobra.Completion, error) {
+func listNamespaces(ctx context.Context, h hub.Client, _ []string) ([]cobra.Completion, error) {
 	list := &corev1.NamespaceList{}
 	err := h.List(ctx, list)
 	var names []cobra.Completion
@@ -196,11 +107,11 @@ func listNamespaces(ctx context.Context, h hub, _ []string) ([]cobra.Completion,
 }
 
 // listEntries returns the names of the clusters that have an entry of the AppService in args.
-func listEntries(ctx context.Context, h hub, args []string) ([]cobra.Completion, error) {
+func listEntries(ctx context.Context, h hub.Client, args []string) ([]cobra.Completion, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
-	app, _, err := h.readKnownEntries(ctx, args[0])
+	app, _, err := h.ReadKnownEntries(ctx, args[0])
 	if err != nil {
 		return nil, err
 	}
@@ -212,11 +123,11 @@ func listEntries(ctx context.Context, h hub, args []string) ([]cobra.Completion,
 }
 
 // listStages returns the names of the stages of the AppService in args.
-func listStages(ctx context.Context, h hub, args []string) ([]cobra.Completion, error) {
+func listStages(ctx context.Context, h hub.Client, args []string) ([]cobra.Completion, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
-	app, err := h.readApp(ctx, args[0])
+	app, err := h.ReadApp(ctx, args[0])
 	if err != nil {
 		return nil, err
 	}
@@ -228,15 +139,15 @@ func listStages(ctx context.Context, h hub, args []string) ([]cobra.Completion, 
 }
 
 // listRevisions returns the revisions of the AppService in args, with their images.
-func listRevisions(ctx context.Context, h hub, args []string) ([]cobra.Completion, error) {
+func listRevisions(ctx context.Context, h hub.Client, args []string) ([]cobra.Completion, error) {
 	if len(args) == 0 {
 		return nil, nil
 	}
-	app, err := h.readApp(ctx, args[0])
+	app, err := h.ReadApp(ctx, args[0])
 	if err != nil {
 		return nil, err
 	}
-	history, err := h.readHistory(ctx, app)
+	history, err := h.ReadHistory(ctx, app)
 	var numbers []cobra.Completion
 	for _, stored := range history {
 		numbers = append(numbers, cobra.CompletionWithDesc(strconv.FormatInt(stored.Number, 10), stored.Template.Image))

@@ -4,9 +4,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/convert"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 )
 
-func newConvert(o *hubOptions) *cobra.Command {
+func newConvert(o *hub.Options) *cobra.Command {
 	var file string
 	command := &cobra.Command{
 		Use:   "convert -f FILE",
@@ -20,7 +21,7 @@ AppService takes over what already runs on a cluster without a restart, if it is
   kubectl --context east get deployment,service web -o yaml | kubectl appsvc convert -f -`,
 		Args: cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			objects, err := o.readObjects(file)
+			objects, err := readObjects(o, file)
 			if err != nil {
 				return err
 			}
@@ -32,7 +33,7 @@ AppService takes over what already runs on a cluster without a restart, if it is
 			if err != nil {
 				return err
 			}
-			return o.write(text)
+			return o.Write(text)
 		},
 	}
 	command.Flags().StringVarP(&file, "filename", "f", "", "`file` with the Deployment; - reads the standard input")

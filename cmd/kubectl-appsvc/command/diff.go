@@ -23,7 +23,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/contents"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/difference"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
@@ -34,7 +36,7 @@ const (
 	exitDiffError = 2
 )
 
-func newDiff(o *hubOptions) *cobra.Command {
+func newDiff(o *hub.Options) *cobra.Command {
 	var file, output string
 	command := &cobra.Command{
 		Use:   "diff APP [CLUSTER] [-f FILE]",
@@ -58,22 +60,22 @@ kubectl diff.`,
 		Args: func(command *cobra.Command, args []string) error {
 			return diffError(cobra.RangeArgs(1, 2)(command, args))
 		},
-		ValidArgsFunction: o.completeApp(o.completeMember),
+		ValidArgsFunction: o.CompleteApp(o.CompleteMember),
 		RunE: func(command *cobra.Command, args []string) error {
-			changes, err := o.diff(command.Context(), args[0], file, args[1:])
+			changes, err := diff(command.Context(), o, args[0], file, args[1:])
 			if err != nil {
 				return diffError(err)
 			}
 			if output != "" {
-				err = printValue(o.streams.Out, output, changes)
+				err = printValue(o.Out, output, changes)
 			} else {
-				err = o.write(diffText(changes))
+				err = o.Write(diffText(changes))
 			}
 			switch {
 			case err != nil:
 				return diffError(err)
 			case len(changes) > 0:
-				return exitError{code: exitDifferent}
+				return hub.ExitError{Code: exitDifferent}
 			}
 			return nil
 		},
@@ -89,27 +91,27 @@ func diffError(err error) error {
 	if err == nil {
 		return nil
 	}
-	return exitError{exitDiffError, describe(err)}
+	return hub.ExitError{Code: exitDiffError, Message: hub.Describe(err)}
 }
 
 // diff returns what an edit changes on each cluster, or on one cluster only.
-func (o *hubOptions) diff(ctx context.Context, name, file string, only []string) ([]difference.Cluster, error) {
-	h, err := o.connect()
+func diff(ctx context.Context, o *hub.Options, name, file string, only []string) ([]difference.Cluster, error) {
+	h, err := o.Connect()
 	if err != nil {
 		return nil, err
 	}
 	var edited *unstructured.Unstructured
 	if file != "" {
-		if edited, err = o.readAppFile(file, name); err != nil {
+		if edited, err = readAppFile(o, file, name); err != nil {
 			return nil, err
 		}
 		if edited.GetNamespace() == "" {
-			edited.SetNamespace(h.namespace)
+			edited.SetNamespace(h.Namespace)
 		}
-		h.namespace = edited.GetNamespace()
+		h.Namespace = edited.GetNamespace()
 	}
-	before, err := h.readEntries(ctx, name)
-	if errors.As(err, new(notFoundError)) && edited != nil {
+	before, err := h.ReadEntries(ctx, name)
+	if errors.As(err, new(hub.NotFoundError)) && edited != nil {
 		before, err = nil, nil // it is a new AppService
 	}
 	if err != nil {
@@ -117,11 +119,11 @@ func (o *hubOptions) diff(ctx context.Context, name, file string, only []string)
 	}
 	after := before
 	if edited != nil {
-		if after, err = h.dryRun(ctx, before, edited); err != nil {
+		if after, err = dryRun(ctx, h, before, edited); err != nil {
 			return nil, fmt.Errorf("the hub does not accept the AppService in %s: %w", file, err)
 		}
 	}
-	members, err := h.listMembers(ctx)
+	members, err := h.ListMembers(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -129,27 +131,27 @@ func (o *hubOptions) diff(ctx context.Context, name, file string, only []string)
 	statusOf := after
 	if before != nil {
 		statusOf = before
-		if history, err = h.readHistory(ctx, before); err != nil {
+		if history, err = h.ReadHistory(ctx, before); err != nil {
 			return nil, err
 		}
 	}
-	standard, err := h.standardOf(ctx, after.Namespace)
+	standard, err := standardOf(ctx, h, after.Namespace)
 	if err != nil {
 		return nil, err
 	}
-	changes, err := difference.Between(before, after, members, history, h.contentsOf(ctx, statusOf), standard)
+	changes, err := difference.Between(before, after, members, history, contents.Of(ctx, h, statusOf), standard)
 	if err != nil || len(only) == 0 {
 		return changes, err
 	}
 	if !slices.ContainsFunc(members, func(m v1alpha1.MemberCluster) bool { return m.Name == only[0] }) {
-		return nil, noSuchCluster(only[0])
+		return nil, hub.NoSuchCluster(only[0])
 	}
 	return slices.DeleteFunc(changes, func(c difference.Cluster) bool { return c.Name != only[0] }), nil
 }
 
 // standardOf returns what new pods of a namespace must comply with. The operator's flag is not known:
 // without a label that can be read, its default is assumed.
-func (h hub) standardOf(ctx context.Context, namespace string) (difference.Standard, error) {
+func standardOf(ctx context.Context, h hub.Client, namespace string) (difference.Standard, error) {
 	found := &metav1.PartialObjectMetadata{}
 	found.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	err := h.Get(ctx, client.ObjectKey{Name: namespace}, found)
@@ -202,8 +204,8 @@ func countClusters(n int) string {
 }
 
 // readAppFile returns the AppService of a name that is in a file.
-func (o *hubOptions) readAppFile(file, name string) (*unstructured.Unstructured, error) {
-	objects, err := o.readObjects(file)
+func readAppFile(o *hub.Options, file, name string) (*unstructured.Unstructured, error) {
+	objects, err := readObjects(o, file)
 	if err != nil {
 		return nil, err
 	}
@@ -216,8 +218,8 @@ func (o *hubOptions) readAppFile(file, name string) (*unstructured.Unstructured,
 }
 
 // readObjects returns the objects in a file of YAML or JSON documents. Lists are flattened.
-func (o *hubOptions) readObjects(file string) ([]*unstructured.Unstructured, error) {
-	content, err := o.readFile(file)
+func readObjects(o *hub.Options, file string) ([]*unstructured.Unstructured, error) {
+	content, err := readFile(o, file)
 	if err != nil {
 		return nil, err
 	}
@@ -247,16 +249,16 @@ func (o *hubOptions) readObjects(file string) ([]*unstructured.Unstructured, err
 }
 
 // readFile returns the content of a file, or of the standard input for "-".
-func (o *hubOptions) readFile(file string) ([]byte, error) {
+func readFile(o *hub.Options, file string) ([]byte, error) {
 	if file == "-" {
-		return io.ReadAll(o.streams.In)
+		return io.ReadAll(o.In)
 	}
 	return os.ReadFile(file)
 }
 
 // dryRun returns the AppService that the hub would have after kubectl apply of a file. before is nil
 // if it is new.
-func (h hub) dryRun(ctx context.Context, before *v1alpha1.AppService, edited *unstructured.Unstructured) (*v1alpha1.AppService, error) {
+func dryRun(ctx context.Context, h hub.Client, before *v1alpha1.AppService, edited *unstructured.Unstructured) (*v1alpha1.AppService, error) {
 	var lastApplied string
 	if before != nil {
 		lastApplied = before.Annotations[corev1.LastAppliedConfigAnnotation]
@@ -273,7 +275,7 @@ func (h hub) dryRun(ctx context.Context, before *v1alpha1.AppService, edited *un
 		return nil, err
 	}
 	if lastApplied != "" {
-		merge, err := h.mergePatch(ctx, before, content, lastApplied)
+		merge, err := mergePatch(ctx, h, before, content, lastApplied)
 		if err != nil {
 			return nil, err
 		}
@@ -287,7 +289,7 @@ func (h hub) dryRun(ctx context.Context, before *v1alpha1.AppService, edited *un
 
 // mergePatch returns the patch of kubectl apply without --server-side: fields that the last apply set
 // and the file does not have are removed.
-func (h hub) mergePatch(ctx context.Context, before *v1alpha1.AppService, edited []byte, lastApplied string) (client.Patch, error) {
+func mergePatch(ctx context.Context, h hub.Client, before *v1alpha1.AppService, edited []byte, lastApplied string) (client.Patch, error) {
 	current := &unstructured.Unstructured{}
 	current.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind("AppService"))
 	if err := h.Get(ctx, client.ObjectKeyFromObject(before), current); err != nil {

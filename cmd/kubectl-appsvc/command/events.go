@@ -14,9 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 )
 
-func newEvents(o *hubOptions) *cobra.Command {
+func newEvents(o *hub.Options) *cobra.Command {
 	var flags fleetFlags
 	var isWarnings bool
 	command := &cobra.Command{
@@ -30,29 +32,29 @@ cluster cannot be read, the command says so, and its exit code is 1.`,
 		Example: `  kubectl appsvc events web --warnings
   kubectl appsvc events web --cluster north`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.completeApp(nil),
+		ValidArgsFunction: o.CompleteApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
-			h, err := o.connect()
+			h, err := o.Connect()
 			if err != nil {
 				return err
 			}
-			app, err := h.readEntries(command.Context(), args[0])
+			app, err := h.ReadEntries(command.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			clusters, isPartial, err := o.appClusters(command.Context(), h, app, flags)
+			clusters, isPartial, err := appClusters(command.Context(), o, h, app, flags)
 			if err != nil && !isPartial {
 				return err
 			}
-			events, err := h.appEvents(command.Context(), app)
+			events, err := appEvents(command.Context(), h, app)
 			if err != nil {
 				return err
 			}
 			onMembers, errs := onEach(command.Context(), clusters, func(ctx context.Context, c appCluster) ([]clusterEvent, error) {
 				return c.listEvents(ctx, app)
 			})
-			o.noteErrors(errs, nil)
-			if err := o.printEvents(slices.Concat(events, slices.Concat(onMembers...)), isWarnings); err != nil {
+			noteErrors(o, errs, nil)
+			if err := printEvents(o, slices.Concat(events, slices.Concat(onMembers...)), isWarnings); err != nil {
 				return err
 			}
 			if isPartial || len(errs) > 0 {
@@ -86,7 +88,7 @@ func (e *clusterEvent) time() time.Time {
 }
 
 // appEvents returns the events of an AppService on the hub.
-func (h hub) appEvents(ctx context.Context, app *v1alpha1.AppService) ([]clusterEvent, error) {
+func appEvents(ctx context.Context, h hub.Client, app *v1alpha1.AppService) ([]clusterEvent, error) {
 	list := &corev1.EventList{}
 	if err := h.List(ctx, list, client.InNamespace(app.Namespace), client.MatchingFields{"involvedObject.name": app.Name, "involvedObject.kind": "AppService"}); err != nil {
 		return nil, fmt.Errorf("list the events of AppService %s: %w", app.Name, err)
@@ -137,12 +139,12 @@ func isOfApp(app string, object corev1.ObjectReference) bool {
 	return false
 }
 
-func (o *hubOptions) printEvents(events []clusterEvent, isWarnings bool) error {
+func printEvents(o *hub.Options, events []clusterEvent, isWarnings bool) error {
 	if isWarnings {
 		events = slices.DeleteFunc(events, func(e clusterEvent) bool { return e.Type != corev1.EventTypeWarning })
 	}
 	if len(events) == 0 {
-		o.note("No events found. The API server deletes events after an hour.")
+		o.Note("No events found. The API server deletes events after an hour.")
 		return nil
 	}
 	slices.SortStableFunc(events, func(a, b clusterEvent) int {
@@ -159,7 +161,7 @@ func (o *hubOptions) printEvents(events []clusterEvent, isWarnings bool) error {
 		if count > 1 {
 			message = fmt.Sprintf("(%d times) %s", count, message)
 		}
-		rows = append(rows, []string{age(e.time()), e.cluster, e.Type, e.Reason, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, message})
+		rows = append(rows, []string{output.Age(e.time()), e.cluster, e.Type, e.Reason, e.InvolvedObject.Kind + "/" + e.InvolvedObject.Name, message})
 	}
-	return printTable(o.streams.Out, false, []column{{"Last Seen", false}, {"Cluster", false}, {"Type", false}, {"Reason", false}, {"Object", false}, {"Message", false}}, rows)
+	return output.PrintTable(o.Out, false, []output.Column{{Name: "Last Seen"}, {Name: "Cluster"}, {Name: "Type"}, {Name: "Reason"}, {Name: "Object"}, {Name: "Message"}}, rows)
 }

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 )
 
 const (
@@ -45,24 +46,24 @@ func (f *fleetFlags) add(command *cobra.Command) {
 
 // appCluster is a cluster that runs an AppService, with the permissions of the caller.
 type appCluster struct {
-	contextCluster
+	hub.ContextCluster
 	// member is the name of the MemberCluster.
 	member string
 }
 
 // appClusters returns the clusters that have an entry of an AppService and to which a context of the
 // caller leads, sorted by name. It prints a note for the others, and then isPartial is true.
-func (o *hubOptions) appClusters(ctx context.Context, h hub, app *v1alpha1.AppService, flags fleetFlags) (found []appCluster, isPartial bool, err error) {
+func appClusters(ctx context.Context, o *hub.Options, h hub.Client, app *v1alpha1.AppService, flags fleetFlags) (found []appCluster, isPartial bool, err error) {
 	for _, name := range flags.clusters {
 		if app.Status.Cluster(name) == nil {
 			return nil, false, fmt.Errorf("%s does not run on %s: see kubectl appsvc why %s %s", app.Name, name, app.Name, name)
 		}
 	}
-	all, err := o.contexts(flags.memberKubeconfig)
+	all, err := o.Contexts(flags.memberKubeconfig)
 	if err != nil {
 		return nil, false, err
 	}
-	members, err := h.listMembers(ctx)
+	members, err := h.ListMembers(ctx)
 	if err != nil {
 		return nil, false, err
 	}
@@ -70,7 +71,7 @@ func (o *hubOptions) appClusters(ctx context.Context, h hub, app *v1alpha1.AppSe
 	for i := range members {
 		ids[members[i].Name] = members[i].Status.ClusterID
 	}
-	var matches contextMatches // of all contexts, only if one is searched for
+	var matches hub.ContextMatches // of all contexts, only if one is searched for
 	var missing []string
 	for i := range app.Status.Clusters {
 		name := app.Status.Clusters[i].Name
@@ -78,17 +79,17 @@ func (o *hubOptions) appClusters(ctx context.Context, h hub, app *v1alpha1.AppSe
 			continue
 		}
 		if given := flags.memberContexts[name]; given != "" {
-			cluster, err := all.cluster(given)
+			cluster, err := all.Cluster(given)
 			if err != nil {
 				return nil, false, err
 			}
 			found = append(found, appCluster{cluster, name})
 			continue
 		}
-		if matches.byID == nil {
-			matches = all.match(ctx)
+		if matches.ByID == nil {
+			matches = all.Match(ctx)
 		}
-		if cluster, has := matches.byID[ids[name]]; has && ids[name] != "" {
+		if cluster, has := matches.ByID[ids[name]]; has && ids[name] != "" {
 			found = append(found, appCluster{cluster, name})
 		} else {
 			missing = append(missing, name)
@@ -97,7 +98,7 @@ func (o *hubOptions) appClusters(ctx context.Context, h hub, app *v1alpha1.AppSe
 	if len(app.Status.Clusters) == 0 {
 		return nil, false, fmt.Errorf("%s runs on no cluster: see kubectl appsvc why %s", app.Name, app.Name)
 	}
-	o.noteMissing(all, matches, missing)
+	noteMissing(o, all, matches, missing)
 	if len(found) == 0 {
 		return nil, true, errors.New("no cluster can be read: add a context to your kubeconfig, or use --member-context CLUSTER=CONTEXT or --member-kubeconfig")
 	}
@@ -105,13 +106,13 @@ func (o *hubOptions) appClusters(ctx context.Context, h hub, app *v1alpha1.AppSe
 }
 
 // noteMissing says which clusters are left out, and why contexts could not be asked for their cluster.
-func (o *hubOptions) noteMissing(all contexts, matches contextMatches, missing []string) {
+func noteMissing(o *hub.Options, all hub.Contexts, matches hub.ContextMatches, missing []string) {
 	if len(missing) == 0 {
 		return
 	}
-	o.note("no context of %s is known to lead to: %s", all.source, strings.Join(missing, ", "))
-	for _, name := range slices.Sorted(maps.Keys(matches.errs)) {
-		o.note("  %s", explainContext(name, matches.errs[name]))
+	o.Note("no context of %s is known to lead to: %s", all.Source, strings.Join(missing, ", "))
+	for _, name := range slices.Sorted(maps.Keys(matches.Errs)) {
+		o.Note("  %s", hub.ExplainContext(name, matches.Errs[name]))
 	}
 }
 
@@ -128,24 +129,24 @@ func onEach[T any](ctx context.Context, clusters []appCluster, read func(context
 		group.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			results[i], errs[i] = within(ctx, readTimeout, func(ctx context.Context) (T, error) { return read(ctx, cluster) })
+			results[i], errs[i] = hub.Within(ctx, readTimeout, func(ctx context.Context) (T, error) { return read(ctx, cluster) })
 		})
 	}
 	group.Wait()
 	failed := clusterErrors{}
 	for i, err := range errs {
 		if err != nil {
-			failed[clusters[i].member] = explainContext(clusters[i].name, err)
+			failed[clusters[i].member] = hub.ExplainContext(clusters[i].Name, err)
 		}
 	}
 	return results, failed
 }
 
 // noteErrors prints a line for each cluster that could not be read, unless it was printed before.
-func (o *hubOptions) noteErrors(errs, before clusterErrors) {
+func noteErrors(o *hub.Options, errs, before clusterErrors) {
 	for _, member := range slices.Sorted(maps.Keys(errs)) {
 		if errs[member] != before[member] {
-			o.note("%s: %s", member, errs[member])
+			o.Note("%s: %s", member, errs[member])
 		}
 	}
 }

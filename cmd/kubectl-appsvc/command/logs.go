@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 )
 
 // podInterval is how often the pods are listed again while logs are followed, to find new ones.
@@ -32,7 +33,7 @@ type logFlags struct {
 	maxStreams    int
 }
 
-func newLogs(o *hubOptions) *cobra.Command {
+func newLogs(o *hub.Options) *cobra.Command {
 	flags := &logFlags{}
 	command := &cobra.Command{
 		Use:   "logs APP",
@@ -44,17 +45,17 @@ cluster or a pod cannot be read, the command says so, and its exit code is 1.`,
 		Example: `  kubectl appsvc logs web --since 10m
   kubectl appsvc logs web --cluster north -f`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.completeApp(nil),
+		ValidArgsFunction: o.CompleteApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
-			h, err := o.connect()
+			h, err := o.Connect()
 			if err != nil {
 				return err
 			}
-			app, err := h.readEntries(command.Context(), args[0])
+			app, err := h.ReadEntries(command.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			clusters, isPartial, err := o.appClusters(command.Context(), h, app, flags.fleetFlags)
+			clusters, isPartial, err := appClusters(command.Context(), o, h, app, flags.fleetFlags)
 			if err != nil {
 				return err
 			}
@@ -76,7 +77,7 @@ cluster or a pod cannot be read, the command says so, and its exit code is 1.`,
 
 // logPrinter prints the logs of pods, line by line.
 type logPrinter struct {
-	o     *hubOptions
+	o     *hub.Options
 	app   *v1alpha1.AppService
 	flags *logFlags
 
@@ -113,7 +114,7 @@ func (p *logPrinter) print(ctx context.Context, clusters []appCluster) error {
 	case p.isPartial:
 		return errPartial
 	case len(p.reads) == 0:
-		p.o.note("%s has no running pods on these clusters: see kubectl appsvc status %s", p.app.Name, p.app.Name)
+		p.o.Note("%s has no running pods on these clusters: see kubectl appsvc status %s", p.app.Name, p.app.Name)
 	}
 	return nil
 }
@@ -127,7 +128,7 @@ func (p *logPrinter) start(ctx context.Context, clusters []appCluster, before cl
 	}
 	p.lock.Lock()
 	defer p.lock.Unlock()
-	p.o.noteErrors(errs, before)
+	noteErrors(p.o, errs, before)
 	p.isPartial = p.isPartial || len(errs) > 0
 	for i, cluster := range clusters {
 		for _, pod := range pods[i] {
@@ -150,7 +151,7 @@ func (p *logPrinter) start(ctx context.Context, clusters []appCluster, before cl
 // noteFull says once that there are more pods than may be read at the same time.
 func (p *logPrinter) noteFull() {
 	if !p.isFull {
-		p.o.note("there are more than %d pods, and the others are left out: choose clusters with --cluster, or raise --max-log-requests", p.flags.maxStreams)
+		p.o.Note("there are more than %d pods, and the others are left out: choose clusters with --cluster, or raise --max-log-requests", p.flags.maxStreams)
 	}
 	p.isFull, p.isPartial = true, true
 }
@@ -190,12 +191,12 @@ func (p *logPrinter) read(ctx context.Context, cluster appCluster, pod *corev1.P
 	p.active--
 	if err != nil && ctx.Err() == nil {
 		p.isPartial = true
-		p.o.note("%s%s", prefix, err)
+		p.o.Note("%s%s", prefix, err)
 	}
 }
 
 func (p *logPrinter) stream(ctx context.Context, cluster appCluster, pod *corev1.Pod, options *corev1.PodLogOptions, prefix string) error {
-	api, err := kubernetes.NewForConfig(cluster.config)
+	api, err := kubernetes.NewForConfig(cluster.Config)
 	if err != nil {
 		return err
 	}
@@ -216,7 +217,7 @@ func (p *logPrinter) copy(from io.Reader, prefix string) error {
 				line += "\n"
 			}
 			p.lock.Lock()
-			written := p.o.write(prefix + line)
+			written := p.o.Write(prefix + line)
 			p.lock.Unlock()
 			if written != nil {
 				return written

@@ -8,6 +8,8 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 )
 
 // Reference returns the documentation of all commands as Markdown.
@@ -30,7 +32,7 @@ With `+"`kubectl_complete-appsvc`"+` beside it, [kubectl completes its arguments
 | 2 | `+"`diff`"+` only: an error |
 | %d | the command worked, and the answer is no: not Ready, not drained, a check failed |
 
-`, ExitNegative)
+`, hub.ExitNegative)
 	for _, group := range root.Groups() {
 		fmt.Fprintf(out, "- %s", group.Title)
 		separator := " "

@@ -9,11 +9,18 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/doctor"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/drain"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/join"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/rollout"
 )
 
 // Run runs the plugin with these arguments, and returns its exit code.
-func Run(ctx context.Context, version string, args []string, streams genericiooptions.IOStreams) int {
-	root, hub := newRoot(version, streams)
+func Run(ctx context.Context, version string, args []string, of genericiooptions.IOStreams) int {
+	root, o := newRoot(version, of)
 	root.SetArgs(append([]string{}, args...)) // cobra takes those of the process instead of nil
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -24,27 +31,27 @@ func Run(ctx context.Context, version string, args []string, streams genericioop
 		return code
 	}
 	// The exit code says it too, if the error stream cannot be written.
-	_, _ = fmt.Fprintf(streams.ErrOut, "error: %s\n", message)
-	if skew := hub.explainSkew(ctx, err); skew != "" {
-		hub.note("%s", skew)
+	_, _ = fmt.Fprintf(of.ErrOut, "error: %s\n", message)
+	if skew := o.ExplainSkew(ctx, err); skew != "" {
+		o.Note("%s", skew)
 	}
 	return code
 }
 
 // exitOf returns the exit code and the message for an error.
 func exitOf(ctx context.Context, err error) (code int, message string) {
-	var exit exitError
+	var exit hub.ExitError
 	switch {
 	case errors.As(err, &exit):
-		return exit.code, exit.message
+		return exit.Code, exit.Message
 	case ctx.Err() != nil:
 		return 1, "interrupted"
 	}
-	return 1, describe(err)
+	return 1, hub.Describe(err)
 }
 
 // newRoot returns the plugin with all of its commands, and its flags that select the hub.
-func newRoot(version string, streams genericiooptions.IOStreams) (*cobra.Command, *hubOptions) {
+func newRoot(version string, of genericiooptions.IOStreams) (*cobra.Command, *hub.Options) {
 	root := &cobra.Command{
 		Use:   "kubectl-appsvc",
 		Short: "Run applications on many clusters, and see why they do or do not run",
@@ -55,12 +62,12 @@ permissions and your own kubeconfig. Use --context if the current context is not
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl appsvc"},
 	}
-	root.SetIn(streams.In)
-	root.SetOut(streams.Out)
-	root.SetErr(streams.ErrOut)
-	hub := &hubOptions{ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag(), streams: streams, version: version}
-	hub.AddFlags(root.PersistentFlags())
-	root.PersistentFlags().StringVar(&hub.secretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub with the kubeconfig Secrets of members and the Lease of the operator")
+	root.SetIn(of.In)
+	root.SetOut(of.Out)
+	root.SetErr(of.ErrOut)
+	o := &hub.Options{ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag(), Streams: output.Streams{IOStreams: of}, Version: version}
+	o.AddFlags(root.PersistentFlags())
+	root.PersistentFlags().StringVar(&o.SecretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub with the kubeconfig Secrets of members and the Lease of the operator")
 
 	root.AddGroup(
 		&cobra.Group{ID: "fleet", Title: "The clusters of the fleet:"},
@@ -72,10 +79,10 @@ permissions and your own kubeconfig. Use --context if the current context is not
 			root.AddCommand(command)
 		}
 	}
-	inGroup("fleet", newClusters(hub), newJoin(hub), newUnjoin(hub), newCordon(hub), newUncordon(hub), newDrain(hub), newDoctor(hub), newUI(hub))
-	inGroup("app", newStatus(hub), newWhy(hub), newDiff(hub), newConvert(hub), newRollout(hub), newRestart(hub), newLogs(hub), newEvents(hub))
-	root.AddCommand(newVersion(hub))
+	inGroup("fleet", newClusters(o), join.New(o), join.NewUnjoin(o), drain.NewCordon(o), drain.NewUncordon(o), drain.New(o), doctor.New(o), newUI(o))
+	inGroup("app", newStatus(o), newWhy(o), newDiff(o), newConvert(o), rollout.New(o, newRolloutStatus(o)), rollout.NewRestart(o), newLogs(o), newEvents(o))
+	root.AddCommand(newVersion(o))
 	addCompletionCommand(root)
-	hub.addFlagCompletions(root)
-	return root, hub
+	addFlagCompletions(o, root)
+	return root, o
 }

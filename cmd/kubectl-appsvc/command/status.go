@@ -11,7 +11,8 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/liveness"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
 )
 
@@ -19,7 +20,7 @@ import (
 type statusFlags struct {
 	isWatching, isWaiting, isListingAll bool
 	timeout                             time.Duration
-	output                              outputFlags
+	output                              output.Flags
 	// condition must be True for exit code 0, and for the end of the wait.
 	condition string
 }
@@ -32,8 +33,8 @@ func (f *statusFlags) add(command *cobra.Command) {
 	f.output.AddFlags(command)
 }
 
-func newStatus(o *hubOptions) *cobra.Command {
-	flags := &statusFlags{condition: v1alpha1.ConditionReady, output: newOutputFlags("")}
+func newStatus(o *hub.Options) *cobra.Command {
+	flags := &statusFlags{condition: v1alpha1.ConditionReady, output: output.NewFlags(hub.NewScheme())}
 	command := &cobra.Command{
 		Use:   "status APP",
 		Short: "Show the state of an AppService on all of its clusters",
@@ -47,9 +48,28 @@ The exit code is 0 if the AppService is Ready in the end, and 3 if it is not.`,
   # In a script: wait until all clusters are ready
   kubectl appsvc status web --wait --timeout 10m`,
 		Args:              cobra.ExactArgs(1),
-		ValidArgsFunction: o.completeApp(nil),
+		ValidArgsFunction: o.CompleteApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
-			return o.runStatus(command.Context(), args[0], flags)
+			return runStatus(command.Context(), o, args[0], flags)
+		},
+	}
+	flags.add(command)
+	return command
+}
+
+func newRolloutStatus(o *hub.Options) *cobra.Command {
+	flags := &statusFlags{condition: v1alpha1.ConditionRolledOut, output: output.NewFlags(hub.NewScheme())}
+	command := &cobra.Command{
+		Use:   "status APP",
+		Short: "Show how far a rollout is",
+		Long: `Show how far a rollout is: the stages, the clusters, and the command that continues it.
+
+The exit code is 0 if the revision of the spec went through all stages, and 3 if it did not.`,
+		Example:           "  kubectl appsvc rollout status web --watch",
+		Args:              cobra.ExactArgs(1),
+		ValidArgsFunction: o.CompleteApp(nil),
+		RunE: func(command *cobra.Command, args []string) error {
+			return runStatus(command.Context(), o, args[0], flags)
 		},
 	}
 	flags.add(command)
@@ -57,53 +77,41 @@ The exit code is 0 if the AppService is Ready in the end, and 3 if it is not.`,
 }
 
 // runStatus shows the state of an AppService, once or until the flags say.
-func (o *hubOptions) runStatus(ctx context.Context, name string, flags *statusFlags) error {
-	h, err := o.connect()
+func runStatus(ctx context.Context, o *hub.Options, name string, flags *statusFlags) error {
+	h, err := o.Connect()
 	if err != nil {
 		return err
 	}
-	printer, err := o.newStatusPrinter(h, flags)
+	printer, err := newStatusPrinter(o, h, flags)
 	if err != nil {
 		return err
 	}
 	if flags.isWatching || flags.isWaiting {
 		return printer.follow(ctx, name)
 	}
-	current, err := h.readState(ctx, name)
+	current, err := h.ReadState(ctx, name)
 	if err != nil {
 		return err
 	}
 	if err := printer.print(ctx, current); err != nil {
 		return err
 	}
-	return flags.exitFor(current.app)
-}
-
-// appState is an AppService with its entries.
-type appState struct {
-	app *v1alpha1.AppService
-	// missing is the number of AppServiceSlices whose entries are not known.
-	missing int
-}
-
-func (h hub) readState(ctx context.Context, name string) (appState, error) {
-	app, missing, err := h.readKnownEntries(ctx, name)
-	return appState{app, missing}, err
+	return flags.exitFor(current.App)
 }
 
 // statusPrinter prints the state of an AppService.
 type statusPrinter struct {
-	o       *hubOptions
-	h       hub
+	o       *hub.Options
+	h       hub.Client
 	flags   *statusFlags
-	screen  *screen
+	screen  *output.Screen
 	objects printers.ResourcePrinter // nil if the output is text for people
 	printed string                   // the resourceVersion of the AppService that was printed last
 }
 
-func (o *hubOptions) newStatusPrinter(h hub, flags *statusFlags) (*statusPrinter, error) {
-	p := &statusPrinter{o: o, h: h, flags: flags, screen: &screen{o: o}}
-	if flags.output.isTable() {
+func newStatusPrinter(o *hub.Options, h hub.Client, flags *statusFlags) (*statusPrinter, error) {
+	p := &statusPrinter{o: o, h: h, flags: flags, screen: &output.Screen{Streams: o.Streams}}
+	if flags.output.IsTable() {
 		return p, nil
 	}
 	var err error
@@ -112,15 +120,15 @@ func (o *hubOptions) newStatusPrinter(h hub, flags *statusFlags) (*statusPrinter
 }
 
 // print prints the state once. An object that was printed before is not printed again.
-func (p *statusPrinter) print(ctx context.Context, current appState) error {
+func (p *statusPrinter) print(ctx context.Context, current hub.AppState) error {
 	switch {
 	case p.objects == nil:
-		return p.o.write(view.Status(current.app, p.o.viewOptions(ctx, p.h, current, p.flags)))
-	case p.printed == current.app.ResourceVersion:
+		return p.o.Write(view.Status(current.App, viewOptions(ctx, p.o, p.h, current, p.flags)))
+	case p.printed == current.App.ResourceVersion:
 		return nil
 	}
-	p.printed = current.app.ResourceVersion
-	return p.objects.PrintObj(current.app, p.o.streams.Out)
+	p.printed = current.App.ResourceVersion
+	return p.objects.PrintObj(current.App, p.o.Out)
 }
 
 // follow shows each change of an AppService. If the flags wait, it ends when the condition is True or
@@ -131,30 +139,30 @@ func (p *statusPrinter) follow(ctx context.Context, name string) error {
 		ctx, cancel = context.WithTimeout(ctx, p.flags.timeout)
 	}
 	defer cancel()
-	var last *appState
-	err := p.h.follow(ctx, name, func(current appState) (bool, error) {
+	var last *hub.AppState
+	err := p.h.Follow(ctx, name, func(current hub.AppState) (bool, error) {
 		last = &current
-		isDone := p.flags.isWaiting && (p.flags.exitFor(current.app) == nil || hasFailed(current.app))
+		isDone := p.flags.isWaiting && (p.flags.exitFor(current.App) == nil || hasFailed(current.App))
 		switch {
 		case p.flags.isWatching && p.objects == nil:
-			return isDone, p.screen.show(view.Status(current.app, p.o.viewOptions(ctx, p.h, current, p.flags)))
+			return isDone, p.screen.Show(view.Status(current.App, viewOptions(ctx, p.o, p.h, current, p.flags)))
 		case p.flags.isWatching || isDone:
 			return isDone, p.print(ctx, current)
 		}
 		return isDone, nil
-	}, func(err error) { p.o.note("%s; trying again", describe(err)) })
+	}, func(err error) { p.o.Note("%s; trying again", hub.Describe(err)) })
 	switch {
 	case last == nil:
 		return err
 	case err == nil:
-		return p.flags.exitFor(last.app)
+		return p.flags.exitFor(last.App)
 	case errors.Is(err, context.DeadlineExceeded) && p.flags.isWaiting && !p.flags.isWatching:
 		if err := p.print(context.WithoutCancel(ctx), *last); err != nil {
 			return err
 		}
-		return exitError{ExitNegative, fmt.Sprintf("%s is not %s after %s", name, p.flags.condition, p.flags.timeout)}
+		return hub.ExitError{Code: hub.ExitNegative, Message: fmt.Sprintf("%s is not %s after %s", name, p.flags.condition, p.flags.timeout)}
 	case ctx.Err() != nil && p.flags.isWatching: // the user, or the timeout, ended it
-		return p.flags.exitFor(last.app)
+		return p.flags.exitFor(last.App)
 	}
 	return err
 }
@@ -166,12 +174,12 @@ func hasFailed(app *v1alpha1.AppService) bool {
 	return app.Status.ObservedGeneration == app.Generation && (phase == v1alpha1.RolloutRolledBack || phase == v1alpha1.RolloutHalted)
 }
 
-func (o *hubOptions) viewOptions(ctx context.Context, h hub, current appState, flags *statusFlags) view.Options {
-	notes := o.staleness(ctx, h, current.app)
-	if current.missing > 0 {
-		notes = append(notes, fmt.Sprintf("%d AppServiceSlices are missing, so some clusters are not listed: the operator writes them again", current.missing))
+func viewOptions(ctx context.Context, o *hub.Options, h hub.Client, current hub.AppState, flags *statusFlags) view.Options {
+	notes := staleness(ctx, o, h, current.App)
+	if current.Missing > 0 {
+		notes = append(notes, fmt.Sprintf("%d AppServiceSlices are missing, so some clusters are not listed: the operator writes them again", current.Missing))
 	}
-	return view.Options{Now: time.Now(), Width: o.width(), Color: o.hasColor(), All: flags.isListingAll, Notes: notes}
+	return view.Options{Now: time.Now(), Width: o.Width(), Color: o.HasColor(), All: flags.isListingAll, Notes: notes}
 }
 
 // exitFor returns nil if the condition of the flags is True for the current spec, and otherwise an
@@ -185,41 +193,21 @@ func (f *statusFlags) exitFor(app *v1alpha1.AppService) error {
 	if condition != nil && condition.Status == "True" && condition.ObservedGeneration == app.Generation {
 		return nil
 	}
-	return exitError{code: ExitNegative}
+	return hub.ExitError{Code: hub.ExitNegative}
 }
 
 // staleness says why the status of an AppService may be older than what runs: the operator has not
 // processed the latest edit, or does not run.
-func (o *hubOptions) staleness(ctx context.Context, h hub, app *v1alpha1.AppService) []string {
+func staleness(ctx context.Context, o *hub.Options, h hub.Client, app *v1alpha1.AppService) []string {
 	var notes []string
 	if app.Status.ObservedGeneration < app.Generation {
 		notes = append(notes, "the operator has not processed the latest edit yet")
 	}
-	operator := o.readOperator(ctx, h)
-	for _, text := range []string{operator.stale, operator.skew} {
+	operator := o.ReadOperator(ctx, h)
+	for _, text := range []string{operator.Stale, operator.Skew} {
 		if text != "" {
 			notes = append(notes, text)
 		}
 	}
 	return notes
-}
-
-// operatorState is what the Lease of the operator says.
-type operatorState struct {
-	// stale says why what the operator wrote may be old, or is "".
-	stale string
-	// isKnown is false if the Lease cannot be read, so it is not known whether the operator runs.
-	isKnown bool
-	// skew says that the operator and the plugin are of different versions, or is "".
-	skew string
-}
-
-func (o *hubOptions) readOperator(ctx context.Context, h hub) operatorState {
-	lease, err := o.readLease(ctx, h)
-	stale, isKnown := liveness.Assess(o.secretNamespace, lease, err, time.Now())
-	state := operatorState{stale: stale, isKnown: isKnown}
-	if err == nil {
-		state.skew = versionSkew(o.version, operatorVersion(lease))
-	}
-	return state
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/ui"
 )
 
-func newUI(o *hubOptions) *cobra.Command {
+func newUI(o *hub.Options) *cobra.Command {
 	var port uint16
 	command := &cobra.Command{
 		Use:   "ui",
@@ -31,7 +32,7 @@ describes the page.`,
   kubectl appsvc ui -n shop`,
 		Args: cobra.NoArgs,
 		RunE: func(command *cobra.Command, _ []string) error {
-			return o.serveUI(command, port)
+			return serveUI(o, command, port)
 		},
 	}
 	command.Flags().Uint16Var(&port, "port", 0, "`port` on 127.0.0.1; 0 is any free port")
@@ -39,8 +40,8 @@ describes the page.`,
 }
 
 // serveUI prints the URL of the page, and serves it until the context ends.
-func (o *hubOptions) serveUI(command *cobra.Command, port uint16) error {
-	h, err := o.connect()
+func serveUI(o *hub.Options, command *cobra.Command, port uint16) error {
+	h, err := o.Connect()
 	if err != nil {
 		return err
 	}
@@ -50,12 +51,12 @@ func (o *hubOptions) serveUI(command *cobra.Command, port uint16) error {
 	}
 	kubeContext := cmp.Or(*o.Context, raw.CurrentContext)
 	server, err := ui.Listen(ui.Options{
-		Config:    h.config,
+		Config:    h.Config,
 		Context:   kubeContext,
 		HubFlags:  hubFlags(command.Flags(), kubeContext),
 		Namespace: *o.Namespace,
 		// The operator keeps its Lease there.
-		OperatorNamespace: o.secretNamespace,
+		OperatorNamespace: o.SecretNamespace,
 		Address:           net.JoinHostPort("127.0.0.1", strconv.Itoa(int(port))),
 	})
 	if err != nil {
@@ -65,10 +66,10 @@ func (o *hubOptions) serveUI(command *cobra.Command, port uint16) error {
 		}
 		return err
 	}
-	if err := o.write(server.URL() + "\n"); err != nil {
+	if err := o.Write(server.URL() + "\n"); err != nil {
 		return err
 	}
-	o.note("Open this URL in a browser on this machine. Press Ctrl+C to end.")
+	o.Note("Open this URL in a browser on this machine. Press Ctrl+C to end.")
 	return server.Serve(command.Context())
 }
 

@@ -11,10 +11,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/explain"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
 )
 
-func newWhy(o *hubOptions) *cobra.Command {
+func newWhy(o *hub.Options) *cobra.Command {
 	var all bool
 	var output string
 	command := &cobra.Command{
@@ -31,17 +32,17 @@ MemberClusters as they are now.`,
   # Why is it not on south?
   kubectl appsvc why web south`,
 		Args:              cobra.RangeArgs(1, 2),
-		ValidArgsFunction: o.completeApp(o.completeMember),
+		ValidArgsFunction: o.CompleteApp(o.CompleteMember),
 		RunE: func(command *cobra.Command, args []string) error {
-			h, err := o.connect()
+			h, err := o.Connect()
 			if err != nil {
 				return err
 			}
-			app, err := h.readEntries(command.Context(), args[0])
+			app, err := h.ReadEntries(command.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			members, err := h.listMembers(command.Context())
+			members, err := h.ListMembers(command.Context())
 			if err != nil {
 				return err
 			}
@@ -53,14 +54,14 @@ MemberClusters as they are now.`,
 				name := args[1]
 				clusters = slices.DeleteFunc(clusters, func(c explain.Cluster) bool { return c.Name != name })
 				if len(clusters) == 0 {
-					return noSuchCluster(name)
+					return hub.NoSuchCluster(name)
 				}
 			}
 			switch output {
 			case "":
-				return o.write(view.Why(app, clusters, view.Options{Now: time.Now(), Width: o.width(), All: all}))
+				return o.Write(view.Why(app, clusters, view.Options{Now: time.Now(), Width: o.Width(), All: all}))
 			default:
-				return printValue(o.streams.Out, output, clusters)
+				return printValue(o.Out, output, clusters)
 			}
 		},
 	}
