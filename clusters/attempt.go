@@ -111,6 +111,7 @@ func (a *attempt) supersede() {
 }
 
 // finishAttempt processes the result of the attempt.
+// docs/decisions/a-failed-session-leaves-the-running-one.md says why.
 func (m *member) finishAttempt(ctx context.Context) {
 	a := m.attempt
 	m.attempt = nil

@@ -44,7 +44,7 @@ const maxProbeAttempts = 10
 
 // probe returns the identity of a member: the UID of its kube-system namespace. A successful probe
 // shows that the member is reachable, is an API server, and accepts the credentials. The caller
-// compares the identity.
+// compares the identity. So one read shows what /version shows, and also that the cluster is the same.
 func probe(ctx context.Context, c *transport.Client) (types.UID, error) {
 	var namespace metav1.PartialObjectMetadata
 	read := func() error { return c.GetJSON(ctx, "/api/v1/namespaces/"+metav1.NamespaceSystem, &namespace) }

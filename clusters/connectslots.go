@@ -17,6 +17,7 @@ const retrySlots = 8
 // connectSlots limits how many members list at the same time, because lists cost the hub memory.
 // Members whose last attempt failed have separate slots, so that no healthy member queues behind
 // them.
+// docs/decisions/connect-slots-are-released-after-two-seconds.md says why.
 type connectSlots struct {
 	first, retry chan struct{}
 }

@@ -25,7 +25,7 @@ import (
 
 // A panic ends the operator, with one exception: a panic while the hub decodes the data of a member
 // ends only the session of that member. A member is hostile input, and one bad member must not
-// affect the others.
+// affect the others. docs/decisions/a-panic-ends-the-operator.md says why.
 
 // errUndecodable fails a session because the decoder panicked on the data of the member.
 var errUndecodable = errors.New("the decoder panicked on the member's data; the operator's log has the stack trace")

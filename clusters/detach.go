@@ -20,6 +20,7 @@ import (
 // detachOthers detaches the MemberClusters that were created from a Secret which no longer
 // describes them: all of them if memberSecret is nil, otherwise those with another name. It returns
 // when to reconcile again, or 0 for never.
+// docs/decisions/a-membercluster-outlives-its-secret.md says why.
 func (r *Reconciler) detachOthers(ctx context.Context, secret types.NamespacedName, memberSecret *kubeconfig.MemberSecret) (requeueAfter time.Duration, err error) {
 	var members v1alpha1.MemberClusterList
 	if err := r.hub.List(ctx, &members, client.MatchingFields{secretField: secret.String()}); err != nil {

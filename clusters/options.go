@@ -22,6 +22,7 @@ const (
 	DefaultUserAgent = "fleetwright"
 	// DefaultQPS and DefaultBurst are more than two workers send. They stop a loop that sends
 	// requests without end; a member's own priority and fairness protects it from load.
+	// docs/decisions/the-member-protects-itself-from-load.md says why.
 	DefaultQPS            = 200
 	DefaultBurst          = 400
 	DefaultReadRate       = 8 << 20

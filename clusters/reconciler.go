@@ -283,7 +283,8 @@ func (r *Reconciler) writeStatus(ctx context.Context, mc *v1alpha1.MemberCluster
 }
 
 // apply creates the MemberCluster, or updates its labels and the annotation with its Secret. It sends
-// only these fields, so that labels of an administrator stay.
+// only these fields. Server-side apply records which labels are ours: a label that is removed from the
+// Secret is removed, and those of an administrator stay.
 func (r *Reconciler) apply(ctx context.Context, memberSecret *kubeconfig.MemberSecret) error {
 	mc, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&v1alpha1.MemberCluster{
 		TypeMeta: metav1.TypeMeta{APIVersion: v1alpha1.GroupVersion.String(), Kind: "MemberCluster"},

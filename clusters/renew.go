@@ -58,6 +58,7 @@ func (m *member) startRenewal() {
 // renew asks the member for a new token, tries the token, and writes it to the Secret. The watch of
 // the Secret then brings the token back, and it is swapped in place as after any other edit. renew
 // returns the renewal of the new token.
+// docs/decisions/the-hub-renews-tokens.md says why.
 func (m *member) renew(ctx context.Context, r *renewal) (kubeconfig.Renewal, error) {
 	secret, due, err := m.readRenewable(ctx, r.config)
 	if err != nil {

@@ -97,6 +97,7 @@ func (a *activeSession) infoDue() <-chan time.Time {
 // run is the member's goroutine. When the context ends, it closes everything and returns. It waits
 // only for operations that take no longer than a probe: connection attempts, renewals of the token
 // and reads of the cluster info have separate goroutines.
+// docs/decisions/supervising-never-waits.md says why.
 func (m *member) run(ctx context.Context) {
 	defer m.abortRenewal()
 	defer m.closeSession()

@@ -5,7 +5,8 @@
 #
 # VERSION is that of the release, such as v1.2.3. Each chart gets it as its version, without the v,
 # and as the version of the application, which is the tag of the image. All files get the same time,
-# which `helm package` stores. So the same sources and the same Helm give the same bytes.
+# which `helm package` stores. So the same sources and the same Helm give the same bytes:
+# docs/decisions/the-chart-renders-config.md.
 #
 # Needs: git, BINDIR/helm.
 set -euo pipefail

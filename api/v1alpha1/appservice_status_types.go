@@ -484,6 +484,7 @@ func (s *AppServiceStatus) IsHubBehind() bool {
 
 // Cluster returns the entry of the named cluster, or nil. The entries must be sorted by name, as the
 // operator writes them.
+// docs/decisions/entries-are-sorted-by-name.md says why.
 func (s *AppServiceStatus) Cluster(name string) *ClusterStatus {
 	i := sort.Search(len(s.Clusters), func(i int) bool { return s.Clusters[i].Name >= name })
 	if i == len(s.Clusters) || s.Clusters[i].Name != name {

@@ -4,6 +4,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
+// Why these types differ from those of a Pod, and why the schema refuses what a Pod is refused for:
+// docs/decisions/ports-and-init-containers-have-types-of-their-own.md,
+// docs/decisions/refuse-what-kubernetes-refuses.md.
+
 // ContainerPort is a port that a container listens on, as in a Pod. Host ports are not supported.
 type ContainerPort struct {
 	// Name of the port. The targetPort of a Service port and the port of a probe can refer to it.

@@ -4,6 +4,10 @@
 // It depends on k8s.io/apimachinery and k8s.io/api only, so that a client can import it without the
 // operator.
 //
+// The schema and CEL rules validate. The syntax of label selectors and of patches is checked when the
+// plan is made, and a mistake is a reason. A webhook would check it at once, but it must be available
+// whenever a client writes an AppService.
+//
 // The JSON of an object has no field that is not set. So a client can apply a typed object, converted
 // to an unstructured one: docs/decisions/no-apply-configurations.md.
 //

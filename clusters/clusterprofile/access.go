@@ -22,6 +22,7 @@ import (
 const (
 	// kubeconfigSecretReader is the name of the access provider of Fleetwright's members: the plugin
 	// of the Cluster Inventory API that reads the credentials from a kubeconfig in a Secret.
+	// docs/decisions/a-clusterprofile-names-the-secret.md says why.
 	kubeconfigSecretReader = "kubeconfig-secretreader"
 	// execExtension is the extension of a cluster that client-go passes to the plugin.
 	execExtension = "client.authentication.k8s.io/exec"

@@ -65,6 +65,7 @@ func (r *registration) HasSyncedChecker() toolscache.DoneChecker { return r.Done
 
 // New returns an informer whose requests have this context. The informer ends when the context of
 // its run ends, or this one.
+// docs/decisions/a-member-costs-little-at-rest.md says why.
 func New(ctx context.Context, options Options) *Informer {
 	i := &Informer{
 		ctx: ctx, options: options, watchError: toolscache.DefaultWatchErrorHandler,

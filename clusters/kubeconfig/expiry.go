@@ -20,6 +20,7 @@ type Expiry struct {
 
 // newExpiry returns the expiry of credentials that are valid between two times. The beginning may
 // be zero.
+// docs/decisions/the-expiry-warning-is-a-share-of-the-lifetime.md says why.
 func newExpiry(begin, end time.Time) Expiry {
 	if end.IsZero() {
 		return Expiry{}

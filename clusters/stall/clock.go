@@ -38,6 +38,7 @@ type Clock struct {
 }
 
 // Run measures until the context ends. It calls onStall with each stall, after it.
+// docs/decisions/a-stalled-process-judges-no-member.md says why.
 func (c *Clock) Run(ctx context.Context, onStall func(time.Duration)) {
 	c.tick(time.Now())
 	timer := time.NewTimer(interval)

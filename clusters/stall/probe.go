@@ -90,4 +90,5 @@ func (r *Record) Add(p Probe) Verdict {
 }
 
 // IsLost reports whether too many probes have failed.
+// docs/decisions/a-lost-member-is-disengaged-at-once.md says why.
 func (r *Record) IsLost() bool { return r.failed >= maxFailed }

@@ -165,7 +165,8 @@ func (c *Client) Close() {
 
 // placeholderHost replaces the address of the member in client-go's metrics and errors.
 // rest_client_requests_total has the host as a label, and errors quote it. With the placeholder, no
-// address appears there, and all members share one series.
+// address appears there, which comes from the Secret, and all members share one series instead of
+// having thousands.
 const placeholderHost = "member"
 
 // serverURL returns the URL of the API server.

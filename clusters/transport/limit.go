@@ -51,6 +51,7 @@ func listTooLarge(limit int64) error {
 // member becomes slow, and a lying member cannot send faster than the hub is willing to process.
 // The limiter refuses only data that would take too much memory at once: an event over
 // MaxEventBytes, and a list over maxList. It is safe for concurrent use.
+// docs/decisions/members-are-throttled.md says why.
 type responseLimiter struct {
 	next http.RoundTripper
 	// read limits bytes, elements and events; numbers limits the computing for quantities.

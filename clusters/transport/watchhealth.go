@@ -30,6 +30,7 @@ const (
 // WatchHealth collects the errors of a member's watches. It explains why caches do not sync, and
 // detects that caches no longer follow a member that still answers probes. It is safe for
 // concurrent use. Its fields are set before the first request.
+// docs/decisions/failing-watches-end-an-engagement.md says why.
 type WatchHealth struct {
 	// OnRefused is called when a retry is pointless: the member forbids lists or watches, or
 	// exceeds a limit.

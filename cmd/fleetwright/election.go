@@ -20,6 +20,9 @@ import (
 // (client-go's jitter). So a standby takes over 14 to 19.4 seconds after the leader died: in the
 // worst case it checks just before the last renewal, and again just before the Lease expires. One
 // write per second costs the hub as much as ten kubelets do.
+//
+// The log and the metric leader_election_master_status say which replica leads. There is no event,
+// because the right to write core Events would be needed for it alone.
 const (
 	leaseDuration = 15 * time.Second
 	renewDeadline = 10 * time.Second

@@ -29,6 +29,7 @@ const memoryRatio = 0.9
 // AUTOMEMLIMIT as a ratio or "off", take precedence. Without a container there is no limit. It
 // returns an error only if AUTOMEMLIMIT is invalid. If the container's limit cannot be read, it
 // logs the error, because an operator without a memory limit is better than no operator.
+// docs/decisions/go-default-garbage-collection.md says why.
 func limitMemory(container memlimit.Provider, log logr.Logger) error {
 	asked := false
 	_, err := memlimit.Set(memlimit.WithRatio(memoryRatio), memlimit.WithProvider(func() (uint64, error) {

@@ -100,6 +100,7 @@ type Digest [sha256.Size]byte
 // DigestOf returns the digest of a content. Contents of other sources have other digests, even if
 // they are equal. The encoding must never change: otherwise an upgrade would replace the pods of all
 // AppServices.
+// docs/decisions/names-of-content-have-a-keyed-digest.md says why.
 func DigestOf(key Key, id Identity, content Content) Digest {
 	mac := hmac.New(sha256.New, key.bytes[:])
 	writeIdentity(mac, id)

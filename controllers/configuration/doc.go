@@ -5,7 +5,13 @@
 // owner agrees with the label fleetwright.dev/propagate=true. Each content in use is stored as a
 // snapshot, an immutable object on the hub. Members get copies. A change of a Versioned source is a
 // new revision, which names the snapshots. A change of an InPlace source gets the next serial, and
-// reaches all clusters at once.
+// reaches all clusters at once: certificates and passwords of registries must get there before the old
+// ones expire, and a stage that waits for an approval would stop that. A member never gets a lower
+// serial, so that a restored hub does not overwrite a newer content with an older one.
+//
+// Two people agree on each source. The label alone would switch every AppService that refers to a
+// member's own object of this name. The list alone would let whoever writes AppServices read any
+// Secret of the namespace in a pod.
 //
 // # Usage
 //

@@ -20,6 +20,7 @@ type Object interface {
 
 // NewSnapshot returns the object of a snapshot: a *corev1.ConfigMap or a *corev1.Secret. It shares
 // memory with the content.
+// docs/decisions/configuration-belongs-to-a-revision.md says why.
 func NewSnapshot(app *v1alpha1.AppService, created Creation, digest Digest, content Content) Object {
 	kind := v1alpha1.GroupVersion.WithKind("AppService")
 	metadata := metav1.ObjectMeta{

@@ -18,6 +18,7 @@ import (
 
 // apply makes the member hold the desired objects, and deletes what is not desired. It reports
 // whether anything changed. A blocker is returned as an error.
+// docs/decisions/the-deployment-is-applied-first.md says why.
 func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error) {
 	desired, err := render(t, r.hubID)
 	if err != nil {

@@ -23,6 +23,7 @@ const (
 
 // decide returns what to do, given the AppService (nil if the hub has none) and its entry for this
 // member (nil if it has none). A missing AppService or entry never triggers a deletion.
+// docs/decisions/the-plan-is-written-before-it-is-acted-on.md says why.
 func decide(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) intent {
 	switch {
 	case app == nil, entry == nil, entry.Phase == v1alpha1.ClusterDetached:

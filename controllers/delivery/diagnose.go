@@ -74,6 +74,7 @@ type podReader struct{ client.Reader }
 
 // diagnose adds to an observation why the workload is not ready. It returns when to list the pods
 // again, or 0 if only the watch can bring something new.
+// docs/decisions/pods-are-listed-not-watched.md says why.
 func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observation) (observation.Observation, time.Duration) {
 	if seen.Phase == v1alpha1.ClusterReady {
 		t.memory.pods = podDiagnosis{}
@@ -128,6 +129,7 @@ func (p podReader) list(ctx context.Context, deployment *appsv1.Deployment, now 
 
 // mountFailure returns why pods wait for their volumes, such as for a ConfigMap that the member
 // lacks. It lists the events of one pod, and only if a pod waits for volumes.
+// docs/decisions/events-say-what-a-volume-lacks.md says why.
 func (p podReader) mountFailure(ctx context.Context, pods []corev1.Pod) (reason, message string) {
 	first, count := diagnosis.WaitingForVolumes(pods)
 	if first == nil {

@@ -118,6 +118,7 @@ func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.
 }
 
 // plannedOn returns the AppServices that have an entry for a member.
+// docs/decisions/appservices-of-a-member-are-searched-for.md says why.
 func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.NamespacedName, error) {
 	var apps v1alpha1.AppServiceList
 	if err := d.hub.GetClient().List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {

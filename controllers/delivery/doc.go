@@ -24,6 +24,9 @@
 // selector for app.kubernetes.io/managed-by keeps the cache small. The Deliverer also collects
 // metrics; register it only while this replica leads.
 //
+// Each member has a controller of its own, with its queue, back-off and two workers. In one shared
+// queue, a member that does not answer would occupy all workers.
+//
 // For one AppService on one member, a reconcile
 //
 //  1. gathers the AppService and its entry from the hub's cache, and the objects from the member's;

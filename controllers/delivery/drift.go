@@ -11,7 +11,8 @@ const (
 	minDriftDelay, maxDriftDelay = time.Minute, 10 * time.Minute
 )
 
-// driftBackoff limits how often drift of one AppService is corrected.
+// driftBackoff limits how often drift of one AppService is corrected, so that two controllers do not
+// write in turns without end.
 type driftBackoff struct {
 	corrections []time.Time // the last ones, at most maxCorrections
 	delay       time.Duration

@@ -132,6 +132,7 @@ func newWatches(from cache.Cache, enqueue func(client.Object)) *watches {
 
 // reader returns where to read an optional kind: the cache once it is synced, until then the
 // member itself. A direct read also shows that the credentials may not list the kind.
+// docs/decisions/optional-objects-are-watched-where-they-exist.md says why.
 func (w *watches) reader(ctx context.Context, k optionalKind, cached, live client.Reader) (client.Reader, error) {
 	informer, err := w.informer(ctx, k)
 	if err != nil {

@@ -100,6 +100,7 @@ func (r *reconciler) Reconcile(ctx context.Context, request mcreconcile.Request)
 // whether there is an entry, the result is the same as without an AppService. It does not copy the
 // AppService and the MemberCluster of the cache, because an AppService may have a thousand entries.
 // They must not be modified.
+// docs/decisions/cached-objects-are-read-without-a-copy.md says why.
 func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task, error) {
 	app := &v1alpha1.AppService{}
 	err := r.hub.Get(ctx, key, app, client.UnsafeDisableDeepCopy)
@@ -206,6 +207,7 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 // seen or created it since the current look, if the AppService or the entry is new since then, or if
 // the planner has answered. Where the first delivery failed, nothing is missing: it is tried again, and
 // a restart does not change the entry.
+// docs/decisions/a-missing-workload-is-a-question.md says why.
 func (r *reconciler) mayCreate(t task) bool {
 	look := r.looks.of(t.app.UID).ID
 	may := t.objects.deployment != nil || t.memory.seenSince == look ||

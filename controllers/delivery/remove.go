@@ -24,6 +24,7 @@ const removalPoll = object.DeletionPoll
 // remove deletes the AppService's objects from the member, or releases them as its deletion policy
 // says. Objects of other owners stay, and do not count. A removal is confirmed only by a read of
 // the member itself, because the cache may not show yet what was created a moment ago.
+// docs/decisions/a-removal-costs-five-requests.md says why.
 func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, error) {
 	removal := t.memory.removalOf(t.entry)
 	if removal.usesCache(t) {

@@ -163,6 +163,7 @@ func (t tombstones) readUse(ctx context.Context, tombstone v1alpha1.AbandonedApp
 // An AppService with the UID of the tombstone that still lives may have been placed here again
 // since: its objects are reported as unplanned, and the planner decides. Another AppService of that
 // name inherits the objects if it is placed here, or is about to be.
+// docs/decisions/a-tombstone-is-no-evidence-while-its-appservice-lives.md says why.
 func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.AbandonedAppService, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (bool, error) {
 	switch {
 	case app.UID == "":

@@ -2,6 +2,9 @@
 // status.clustersIn says where they are; all of them are in one place. The planner is the only
 // writer of both.
 //
+// docs/decisions/plans-and-results-are-entries-of-the-status.md says why there are entries, and
+// docs/decisions/large-statuses-are-in-slices.md why there are slices.
+//
 // # Contract
 //
 //   - A missing slice is no evidence that its clusters have no entry: either another client deleted

@@ -13,6 +13,9 @@
 // rebuilt hub creates its AppServices later than the AppServices that the objects on the members
 // name, so it takes these objects over.
 //
+// Delivery does not compare stamps with what is desired: a generation that changes nothing on a member,
+// such as an edit of the placement, causes no write.
+//
 // A stamp also has the number of a placement, see [IsAhead]: a removal is evidence only about the
 // objects of the placement that it ends.
 package lineage
@@ -130,6 +133,7 @@ func IsAhead(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, s Stamp) b
 
 // IsPlanned reports whether the hub accounts for a stamp of the same AppService: for its spec and for
 // its revision.
+// docs/decisions/lineage-is-compared-not-generations.md says why.
 func IsPlanned(app *v1alpha1.AppService, s Stamp) bool {
 	return isSpecPlanned(app, s) && !hasLaterRevision(app, s)
 }

@@ -60,7 +60,7 @@
 //  3. Missing replicas are added one at a time to the clusters with the largest remainders, and
 //     surplus replicas are taken from the clusters with the smallest remainders, within the bands.
 //     Ties are resolved by rank. So the sum is exact, and no other division within the bands moves
-//     fewer replicas.
+//     fewer replicas. A small change of the weights moves none.
 //
 // A cluster with an entry that is not Ready gets at most the replicas of its entry, or its minimum
 // if that is higher, because it could not start more. The rest of its quota is divided among the

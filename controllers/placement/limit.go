@@ -96,8 +96,10 @@ func limit(p *v1alpha1.Placement, candidates []candidate) (taken, others []candi
 	return ordered[:most], ordered[most:]
 }
 
-// Ranks is the hash from which the order of the clusters for one AppService is derived. Each
-// AppService has a different order.
+// Ranks is the hash from which the order of the clusters for one AppService is derived (rendezvous
+// hashing). Each AppService has a different order. By name, a hundred AppServices with a limit of one
+// would all run on the first cluster of the alphabet. The hash must never change: an upgrade would
+// move AppServices to other clusters.
 type Ranks uint64
 
 // RanksOf returns the ranks of the clusters for an AppService.

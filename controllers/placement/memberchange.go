@@ -68,6 +68,7 @@ func (c MemberChange) IsEmpty() bool { return !c.isRelevant && !c.isResized }
 // or had a tombstone there, whose placement may choose the member, or whose placement excludes the
 // member for another reason or since another time than before. While an AppService is being deleted,
 // every member may affect it, because its status may be lost.
+// docs/decisions/only-affected-appservices-are-planned.md says why.
 func (c MemberChange) Affects(app *v1alpha1.AppService, hasEntry bool) bool {
 	followsCapacity := app.Spec.ReplicaPolicy != nil && app.Spec.ReplicaPolicy.Weights == v1alpha1.WeightsAllocatable
 	switch {

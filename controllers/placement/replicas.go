@@ -211,7 +211,7 @@ func (c replicaPolicy) matchRule(member *v1alpha1.MemberCluster) shareBounds {
 // capacities returns the CPU of the clusters in thousandths. An unknown capacity counts as the
 // smallest known one. A cluster keeps the weight from which its share was computed while its CPU
 // differs from that weight by less than a tenth, or is no longer known. So a node that comes and
-// goes moves no replicas.
+// goes moves no replicas: docs/decisions/shares-by-capacity-have-hysteresis.md.
 func capacities(chosen []candidate) []uint64 {
 	all := make([]uint64, len(chosen))
 	smallest := uint64(maxWeight)

@@ -15,6 +15,7 @@ import (
 
 const (
 	// maxEvents is the maximum number of events per status write. One more event counts the rest.
+	// docs/decisions/at-most-ten-events-for-each-status.md says why.
 	maxEvents = 10
 	// maxNames is the maximum number of clusters that an event names.
 	maxNames = 10

@@ -12,6 +12,7 @@ import (
 
 // fleet provides a snapshot of all MemberClusters, which all plans share until a MemberCluster
 // changes. It is safe for concurrent use.
+// docs/decisions/plans-share-a-snapshot-of-the-fleet.md says why.
 type fleet struct {
 	hub client.Reader
 

@@ -18,6 +18,7 @@ import (
 // A merge patch replaces a list as a whole. So the entries are encoded once, and only the rest of
 // the status is compared field by field. client.MergeFrom encodes both versions of all entries,
 // decodes them again and compares them.
+// docs/decisions/a-status-patch-encodes-the-entries-once.md says why.
 func statusPatch(version string, from, to v1alpha1.AppServiceStatus) (client.Patch, error) {
 	status, err := mergePatch(withoutEntries(from), withoutEntries(to))
 	if err != nil {

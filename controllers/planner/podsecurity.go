@@ -42,6 +42,7 @@ func (r *Reconciler) admitUnlessKnown(ctx context.Context, in *rollout.Input, hi
 // admit decides whether a new template of the spec may become a revision, and returns what it must
 // comply with. It is refused if every cluster would have to run pods that violate the policy of the
 // namespace. If only some would, the rollout fails on these.
+// docs/decisions/pod-security-belongs-to-a-revision.md says why.
 func (r *Reconciler) admit(ctx context.Context, in *rollout.Input) (policy *v1alpha1.PodSecurity, isRefused bool, err error) {
 	if runsUnnumbered(in.App) {
 		return nil, false, nil

@@ -37,6 +37,7 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 // a namespace that was not being deleted yet. When the status has the plan of the deletion, such a
 // read was made. Later reads only find a namespace or a CRD that is deleted meanwhile, so they may
 // be maxSharedAge old.
+// docs/decisions/a-namespace-deletion-is-no-intent.md says why.
 func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
 	app := in.App
 	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {

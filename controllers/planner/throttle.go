@@ -31,6 +31,7 @@ const (
 
 // throttle limits the plans and the status writes that do not follow from an edit. The first ones
 // are made at once. It is safe for concurrent use.
+// docs/decisions/plans-without-an-edit-are-paced.md says why.
 type throttle struct {
 	mu   sync.Mutex
 	apps map[types.UID]*appThrottle

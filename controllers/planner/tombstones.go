@@ -14,6 +14,7 @@ import (
 
 // addTombstones adds a tombstone of the AppService to MemberClusters, before its entries are
 // removed.
+// docs/decisions/a-tombstone-is-written-before-the-entry-goes.md says why.
 func (r *Reconciler) addTombstones(ctx context.Context, in *rollout.Input, clusters []string) error {
 	for _, name := range clusters {
 		tombstone := in.TombstoneOf(name)

@@ -40,6 +40,7 @@ const maxPassedOver = 16
 
 // Order is the order of one work queue. The work queue calls Touch, Push, Len and Pop under its own
 // lock. Add is safe for concurrent use.
+// docs/decisions/edits-are-planned-before-observations.md says why.
 type Order[T comparable] struct {
 	queued     [classes][]T // the oldest first
 	passedOver [classes]int // how often a class has waited since its last request was handed out

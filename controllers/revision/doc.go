@@ -24,4 +24,7 @@
 //   - A ControllerRevision that the AppService does not own, or whose content cannot be decoded, is
 //     no revision. Its number is not used again.
 //   - Revisions are immutable.
+//
+// docs/decisions/revisions-are-controllerrevisions.md says why they are ControllerRevisions, and
+// docs/decisions/configuration-belongs-to-a-revision.md why they name content.
 package revision

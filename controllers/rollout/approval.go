@@ -24,6 +24,7 @@ func (b *removalBudget) needsAcknowledgement(e *entryPlan) bool {
 
 // isLast reports whether the plan has no cluster on which pods are to run, and no cluster other
 // than this one is known to be ready.
+// docs/decisions/removals-without-an-edit-keep-ready-replicas.md says why.
 func (b *removalBudget) isLast(e *entryPlan) bool {
 	if b.planCanServe || !b.in.mayServe(e) {
 		return false
@@ -82,6 +83,7 @@ func (b *removalBudget) countAsking() int {
 
 // acceptedRemovals returns the number of removals that the annotation approves for the current
 // generation, or 0 and what is wrong with its value.
+// docs/decisions/accept-removals-is-bound-to-a-generation.md says why.
 func (in Input) acceptedRemovals() (accepted int32, annotationError string) {
 	value, found := in.App.Annotations[v1alpha1.AnnotationAcceptRemovals]
 	if !found {

@@ -27,6 +27,7 @@ type brake struct {
 }
 
 // apply returns the candidates that may be scaled down, and a note on those that need approval.
+// docs/decisions/a-label-scales-down-as-it-removes.md says why.
 func (b *brake) apply(plans []entryPlan, candidates []*entryPlan) (allowed []*entryPlan, notes []string) {
 	asking := slices.DeleteFunc(slices.Clone(candidates), func(e *entryPlan) bool { return !b.in.isUnintendedDrain(e) })
 	if len(asking) == 0 {

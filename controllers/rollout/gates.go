@@ -413,6 +413,7 @@ func (r *revisions) cutOff(s *stage) []*stagedCluster {
 }
 
 // needsApproval reports whether a stage waits for approval.
+// docs/decisions/approvals-are-annotations.md says why.
 func (r *revisions) needsApproval(s *stage) bool {
 	return s.Approval == v1alpha1.ApprovalRequired && !r.status.Undo && !s.status.Approved && !s.status.Promoted
 }

@@ -9,7 +9,9 @@ import (
 // Recover returns the input with an entry for each member that has no entry but has objects of the
 // AppService: its status was lost, for example by a restore. Call it before placement.Decide,
 // because placement does not treat a cluster with an entry as new. An entry of generation 0
-// requests nothing from its cluster, and counts as older than the last edit.
+// requests nothing from its cluster, and counts as older than the last edit. If the plan were made
+// first, a cordoned cluster would count as a new one, and the workload that runs there would be
+// removed.
 //
 // It also sorts the entries, because a user may have edited them.
 //
@@ -63,6 +65,7 @@ func (in Input) isNeverPlanned() bool {
 func (in Input) hasFinalizer() bool { return slices.Contains(in.App.Finalizers, v1alpha1.Finalizer) }
 
 // removeEverywhere returns a Removing entry for each reachable cluster without an entry.
+// docs/decisions/a-deletion-without-a-status-asks-every-cluster.md says why.
 func (in Input) removeEverywhere() []v1alpha1.ClusterStatus {
 	var entries []v1alpha1.ClusterStatus
 	for name, member := range in.Members {

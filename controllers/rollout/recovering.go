@@ -14,6 +14,7 @@ import (
 // stable. The finalizer shows that the AppService was planned, or was about to be planned by
 // another process. While revisions are frozen, status.rollout has the time since then, and no
 // revision.
+// docs/decisions/a-lost-status-freezes-revisions.md says why.
 func (in Input) isRecovering() bool {
 	state := in.App.Status.Rollout
 	isUnwritten := in.App.Status.ObservedGeneration <= 0 && in.hasFinalizer() && !in.IsNew

@@ -20,7 +20,7 @@ const (
 )
 
 // removalBudget counts the removals in progress, and decides by the removal limit how many more may
-// start.
+// start. docs/decisions/a-fifth-of-the-clusters-is-left-at-a-time.md says why.
 type removalBudget struct {
 	in      Input
 	counted v1alpha1.RemovalsStatus

@@ -12,6 +12,7 @@ func (e *entryPlan) isTakenBack() bool {
 // has taken back what it had assigned: the target, or the stable revision. If a cluster had lost
 // the target that way, the hub has forgotten a failure or an abort. Then the rollout is halted, and
 // a person decides.
+// docs/decisions/an-entry-takes-over-what-its-cluster-runs.md says why.
 func (r *revisions) takeOver() {
 	var lost []*stagedCluster
 	isRollingOut := r.isRollingOut()

@@ -71,6 +71,7 @@ func pointersTo(all []v1alpha1.ClusterStatus) []*v1alpha1.ClusterStatus {
 //
 // After a restart, the entries have shortened texts until their clusters are observed. These count as
 // the longest texts that they may stand for. So the step stays, and a restart writes nothing.
+// docs/decisions/messages-of-a-status-have-a-budget.md says why.
 func limitTexts(entries []*v1alpha1.ClusterStatus, budget int) {
 	dropMessages(entries)
 	left := budget

@@ -22,6 +22,7 @@ type rolloutReport struct {
 // rolloutReport returns what the conditions say about the rollout, or nil if they say nothing. A
 // revision that failed is reported even if spec.rollout was removed afterwards, because the
 // clusters do not run the spec. So is a spec, or a content, that has no revision yet.
+// docs/decisions/a-rollout-in-progress-is-not-ready.md says why.
 func (in report) rolloutReport(entries []v1alpha1.ClusterStatus) *rolloutReport {
 	if in.IsDeleting() {
 		return nil

@@ -10,7 +10,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
-// suspension returns the Suspended condition while the AppService is suspended.
+// suspension returns the Suspended condition while the AppService is suspended. Then Ready is False
+// with the same reason, and kstatus reports InProgress: setting spec.suspend is an edit, so all
+// entries are a generation behind, and a generation does not say whether anything else was edited.
 func (in report) suspension() []metav1.Condition {
 	if !in.IsSuspended() {
 		return nil

@@ -32,6 +32,7 @@ func HasOwnSelector(deployment *appsv1.Deployment) bool {
 //
 // If the Service selects the pods by the labels of Fleetwright, the pods keep them: earlier
 // versions added them.
+// docs/decisions/adoption-restarts-no-pods.md says why.
 func (w Workload) KeepSelector(deployment *appsv1.Deployment, service *corev1.Service) (Workload, error) {
 	if !HasOwnSelector(deployment) {
 		return w, nil

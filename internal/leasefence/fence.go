@@ -10,6 +10,7 @@ import (
 
 // Fence refuses the writes of a replica that does not hold the Lease. It is safe for concurrent
 // use.
+// docs/decisions/writes-pass-a-lease-fence.md says why.
 type Fence struct {
 	renewDeadline time.Duration
 	// renewedAt is the time just before the request that renewed the Lease last; nil if the Lease

@@ -50,6 +50,7 @@ func (d *Detector) Epoch() int64 { return d.epoch.Load() }
 
 // Wrap returns a round tripper that checks the watches that are sent through next. It is safe for
 // concurrent use.
+// docs/decisions/a-watch-does-not-resume-at-a-lost-version.md says why.
 func (d *Detector) Wrap(next http.RoundTripper) http.RoundTripper {
 	return &roundTripper{next: next, detector: d, mayResume: map[resource]bool{}}
 }

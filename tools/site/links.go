@@ -19,12 +19,19 @@ const github = "https://github.com/fleetwright/fleetwright/"
 type repository struct {
 	root      string
 	documents map[string]*document
+	// citations are the paths of decision records in comments of source files, by file.
+	citations map[string][]string
 }
 
-// readRepository parses all Markdown files, except those in directories of tools and of generated
+// decisions is the directory of the decision records.
+const decisions = "docs/decisions/"
+
+var citation = regexp.MustCompile(decisions + `[a-z0-9-]+\.md`)
+
+// readRepository parses all Markdown files, and finds the citations in Go files and scripts, except those in directories of tools and of generated
 // files.
 func readRepository(root string) (*repository, error) {
-	r := &repository{root: root, documents: map[string]*document{}}
+	r := &repository{root: root, documents: map[string]*document{}, citations: map[string][]string{}}
 	err := filepath.WalkDir(root, func(file string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
@@ -37,7 +44,7 @@ func readRepository(root string) (*repository, error) {
 		switch {
 		case entry.IsDir() && (hidden || slices.Contains([]string{"bin", "dist", "node_modules"}, entry.Name())):
 			return filepath.SkipDir
-		case entry.IsDir() || filepath.Ext(file) != ".md":
+		case entry.IsDir() || !slices.Contains([]string{".md", ".go", ".sh"}, filepath.Ext(file)) || strings.HasSuffix(file, "_test.go"):
 			return nil
 		}
 		source, err := os.ReadFile(file)
@@ -45,7 +52,11 @@ func readRepository(root string) (*repository, error) {
 			return err
 		}
 		name = filepath.ToSlash(name)
-		r.documents[name], err = parseDocument(name, source)
+		if filepath.Ext(file) == ".md" {
+			r.documents[name], err = parseDocument(name, source)
+		} else if cited := citation.FindAllString(string(source), -1); cited != nil {
+			r.citations[name] = cited
+		}
 		return err
 	})
 	return r, err
@@ -97,6 +108,33 @@ func (r *repository) checkLinks() (broken []error) {
 
 // line is the fragment of lines of a file on GitHub.
 var line = regexp.MustCompile(`^L[0-9]+(-L[0-9]+)?$`)
+
+// checkCitations returns an error for each cited decision record that does not exist, and for each
+// record that neither a source file cites nor a document links to, except the index of the records.
+func (r *repository) checkCitations() (errs []error) {
+	const index = decisions + "README.md"
+	known := map[string]bool{}
+	for _, file := range sortedKeys(r.citations) {
+		for _, record := range r.citations[file] {
+			if known[record] = true; r.documents[record] == nil {
+				errs = append(errs, fmt.Errorf("%s: %s does not exist", file, record))
+			}
+		}
+	}
+	for name, d := range r.documents {
+		for _, link := range linksOf(d.body) {
+			if found, err := resolve(name, link); err == nil && name != index && found.path != name {
+				known[found.path] = true
+			}
+		}
+	}
+	for _, name := range sortedKeys(r.documents) {
+		if strings.HasPrefix(name, decisions) && name != index && !known[name] {
+			errs = append(errs, fmt.Errorf("%s: cite it in a comment of the code that it explains", name))
+		}
+	}
+	return errs
+}
 
 func (r *repository) checkLink(name, link string) error {
 	found, err := resolve(name, link)

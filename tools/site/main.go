@@ -31,7 +31,7 @@ func run(root, out, version string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(repository.checkLinks()...); err != nil {
+	if err := errors.Join(append(repository.checkLinks(), repository.checkCitations()...)...); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(out); err != nil {

@@ -27,7 +27,7 @@ func TestLinksOfTheRepository(t *testing.T) {
 	if len(own.documents) < 50 || links < 500 {
 		t.Errorf("%d links of %d documents: some were not found", links, len(own.documents))
 	}
-	for _, err := range own.checkLinks() {
+	for _, err := range append(own.checkLinks(), own.checkCitations()...) {
 		t.Error(err)
 	}
 }
@@ -153,5 +153,24 @@ func TestLinksOfTheSite(t *testing.T) {
 	}
 	if broken := checkSite(out); len(broken) != 2 || !strings.Contains(broken[0].Error(), "gone.html does not exist") || !strings.Contains(broken[1].Error(), "no anchor #y") {
 		t.Errorf("got %v", broken)
+	}
+}
+
+func TestCheckCitations(t *testing.T) {
+	r, err := readRepository(writeFiles(t, map[string]string{
+		"a/code.go":                   "package a\n\n// f is a function. docs/decisions/cited.md says why, and docs/decisions/gone.md does not.\nfunc f() {}\n",
+		"a/code_test.go":              "// docs/decisions/forgotten.md",
+		"docs/decisions/README.md":    "[a](cited.md) [b](linked.md) [c](forgotten.md)",
+		"docs/decisions/cited.md":     "# A",
+		"docs/decisions/linked.md":    "# B",
+		"docs/decisions/forgotten.md": "# C",
+		"docs/use.md":                 "[b](decisions/linked.md)",
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "a/code.go: docs/decisions/gone.md does not exist\ndocs/decisions/forgotten.md: cite it in a comment of the code that it explains"
+	if got := errors.Join(r.checkCitations()...); got == nil || got.Error() != want {
+		t.Errorf("got %v, want %s", got, want)
 	}
 }

@@ -43,6 +43,7 @@ type Override struct {
 
 // Placement explains the decision for each cluster, sorted by name: for all members, and for clusters
 // that only have an entry.
+// docs/decisions/the-plugin-uses-the-operators-code.md says why.
 func Placement(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) ([]Cluster, error) {
 	plan, err := placement.Decide(app, members)
 	if err != nil {

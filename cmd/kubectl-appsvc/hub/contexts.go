@@ -128,6 +128,7 @@ type ContextMatches struct {
 
 // Match asks the cluster of each context for its identity: at most contextsAtOnce at a time, each
 // with the patience of the contexts. It stores nothing.
+// docs/decisions/contexts-are-matched-by-identity.md says why.
 func (c Contexts) Match(ctx context.Context) ContextMatches {
 	type answer struct {
 		cluster ContextCluster

@@ -59,6 +59,7 @@ type joinPlan struct {
 }
 
 // prepare reads both sides and makes all checks.
+// docs/decisions/join-checks-everything-before-it-writes.md says why.
 func (j *joinOptions) prepare(ctx context.Context, contextName string) (*joinPlan, error) {
 	all, err := j.Contexts(j.memberKubeconfig)
 	if err != nil {

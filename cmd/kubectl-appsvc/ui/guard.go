@@ -13,6 +13,7 @@ const contentSecurityPolicy = "default-src 'none'; script-src 'self'; style-src 
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 // guard refuses every request that does not come from the page of this server.
+// docs/decisions/the-page-needs-a-token-in-a-header.md says why.
 type guard struct {
 	next  http.Handler
 	token string

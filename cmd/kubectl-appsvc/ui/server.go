@@ -146,6 +146,8 @@ var contentTypes = map[string]string{
 	".svg":  "image/svg+xml",
 }
 
+// serveFile serves a file of the built page. docs/decisions/the-built-page-is-committed.md says why it
+// is committed.
 func serveFile(w http.ResponseWriter, r *http.Request) {
 	name := path.Clean("/" + r.URL.Path)
 	if name == "/" {

@@ -31,6 +31,7 @@ const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=
 const maxUID = 64
 
 // Writer writes copies to one member. It is safe for concurrent use.
+// docs/decisions/copies-are-not-read.md says why.
 type Writer struct{ core *rest.RESTClient }
 
 // NewWriter returns a Writer that uses the client of a member. It sends no request.

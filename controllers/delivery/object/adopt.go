@@ -60,6 +60,7 @@ func (m *Member) adopt(ctx context.Context, facts Facts, existing Existing, desi
 // inherit takes over the object of an earlier AppService of this name, which the hub no longer
 // has. The hub is read live, so that an operator whose cache is behind does not return the object to
 // the earlier AppService.
+// docs/decisions/objects-of-a-previous-appservice-are-inherited.md says why.
 func (m *Member) inherit(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured) (Result, error) {
 	if err := facts.Verify(ctx); err != nil {
 		return Result{}, err

@@ -34,6 +34,7 @@ func (m *Member) create(ctx context.Context, facts Facts, desired *unstructured.
 // createOnly returns an object whose apply fails if there is an object of that name. The cache is
 // selected by label, so it does not show unmanaged objects: an apply must not overwrite one. An
 // apply with a resource version creates an object, or conflicts; no object has version 1.
+// docs/decisions/a-create-never-merges.md says why.
 func createOnly(desired *unstructured.Unstructured) *unstructured.Unstructured {
 	created := desired.DeepCopy()
 	created.SetResourceVersion("1")

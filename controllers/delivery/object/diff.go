@@ -19,6 +19,7 @@ type Differ struct {
 }
 
 // NewDiffer returns a Differ for the kinds of Kubernetes. It is large: one serves all members.
+// docs/decisions/objects-are-compared-by-the-rules-of-server-side-apply.md says why.
 func NewDiffer() Differ {
 	return Differ{types: applyconfigurations.NewTypeConverter(scheme.Scheme)}
 }

@@ -250,7 +250,7 @@ func hashOf(desired *unstructured.Unstructured) string {
 }
 
 // isDrift reports whether an object was applied as desired before. If it lacks a field then,
-// another manager has changed it.
+// another manager has changed it. A difference with another hash is an update that was not applied yet.
 func isDrift(existing client.Object, desired *unstructured.Unstructured) bool {
 	return existing.GetAnnotations()[v1alpha1.AnnotationHash] == hashOf(desired)
 }

@@ -64,6 +64,7 @@ func (m *Member) difference(facts Facts, desired *unstructured.Unstructured) (di
 // discarded returns the fields that the member has discarded from an object: they are desired and
 // absent, and Fleetwright still owns them. When another manager removes a field, by any request,
 // the API server also removes it from the fields that Fleetwright owns.
+// docs/decisions/a-pruned-field-is-no-drift.md says why.
 func (m *Member) discarded(existing client.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {
 	entries := existing.GetManagedFields()
 	own := slices.IndexFunc(entries, isOwn)

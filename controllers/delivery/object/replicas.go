@@ -84,6 +84,7 @@ func (m *Member) hasAutoscaler(ctx context.Context, deployment *appsv1.Deploymen
 
 // handOverReplicas gives the present replicas another owner, if Fleetwright owns them and the
 // desired state has none.
+// docs/decisions/replicas-are-handed-over.md says why.
 func (m *Member) handOverReplicas(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	_, sets, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
 	if !isDeployment(existing) || sets {

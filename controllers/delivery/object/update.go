@@ -57,6 +57,7 @@ var replicasOnly = fieldpath.NewSet(replicasPath)
 // scheme that the API server had filled in, which no manager owns: then the probe has two handlers,
 // which is invalid. The same is true of every choice with defaults: the sources of volumes, the
 // strategies of a Deployment.
+// docs/decisions/an-invalid-apply-takes-over-unowned-fields.md says why.
 func (m *Member) pruneUnowned(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	current, _, err := m.reread(ctx, existing, desired)
 	if err != nil || current == nil {

@@ -59,6 +59,7 @@ func Name(app string, slot int32) string { return fmt.Sprintf("%s-%d", app, slot
 
 // BelongInSlices reports whether this many entries are to be in slices. They move back when a fifth
 // less than the threshold is left, so that they do not move to and fro.
+// docs/decisions/large-statuses-are-in-slices.md says why.
 func BelongInSlices(count, threshold int, areInSlices bool) bool {
 	if areInSlices {
 		return count >= threshold-threshold/5
