@@ -61,15 +61,8 @@ func canaryFirst(s *v1alpha1.AppServiceSpec) {
 // runs; and a Secret that is updated in place replaces no pod.
 func TestConfiguration(t *testing.T) {
 	f := testFleet(t)
-	all := []string{"north", "south", "east"}
-	join := func(name, region string) {
-		f.addCluster(t, name)
-		f.Join(t, name, map[string]string{"region": region})
-		f.awaitMember(t, name)
-		all = append(all, name)
-	}
-	join("paris", "eu")
-	join("dallas", "us")
+	f.addMembers(t, map[string]string{"paris": "eu", "dallas": "us"})
+	all := []string{"north", "south", "east", "paris", "dallas"}
 	settings := f.createSources(t)
 	soak := func(seconds int32) framework.Change {
 		return func(s *v1alpha1.AppServiceSpec) { s.Rollout.Stages[0].SoakSeconds = new(seconds) }
@@ -200,7 +193,8 @@ func TestConfiguration(t *testing.T) {
 		f.awaitConfigured(t, app, metav1.ConditionFalse, v1alpha1.ReasonSourceDeleted)
 		f.Hub.Kubectl(t, *binFlag, "label", "secret", "db", "--namespace", namespace, v1alpha1.LabelPropagate+"-")
 		f.awaitSource(t, app, "db", v1alpha1.ReasonNotPropagated)
-		join("miami", "us")
+		f.addMembers(t, map[string]string{"miami": "us"})
+		all = append(all, "miami")
 		f.awaitReady(t, app, all...)
 		f.awaitGreetings(t, app, greetings("hi", "hi"))
 		f.checkCopies(t, app, "miami")

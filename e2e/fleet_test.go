@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -30,18 +31,38 @@ func (f *fleet) awaitMember(t *testing.T, name string) {
 // AppServices that the test creates later.
 func (f *fleet) addCluster(t *testing.T, name string) *framework.Cluster {
 	t.Helper()
-	created, err := f.AddCluster(t.Context(), name)
-	if err != nil {
+	f.addClusters(t, name)
+	return f.Members[name]
+}
+
+// addClusters is addCluster for several clusters at once.
+func (f *fleet) addClusters(t *testing.T, names ...string) {
+	t.Helper()
+	if err := f.AddClusters(t.Context(), names...); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		delete(f.Members, name)
-		if err := created.Delete(context.Background()); err != nil {
-			t.Error(err)
-		}
-		f.removeMember(t, name)
-	})
-	return created
+	for _, name := range names {
+		created := f.Members[name]
+		t.Cleanup(func() {
+			delete(f.Members, name)
+			if err := created.Delete(context.Background()); err != nil {
+				t.Error(err)
+			}
+			f.removeMember(t, name)
+		})
+	}
+}
+
+// addMembers creates clusters in these regions and joins them. They are removed when the test ends.
+func (f *fleet) addMembers(t *testing.T, regions map[string]string) {
+	t.Helper()
+	f.addClusters(t, slices.Sorted(maps.Keys(regions))...)
+	for name, region := range regions {
+		f.Join(t, name, map[string]string{"region": region})
+	}
+	for name := range regions {
+		f.awaitMember(t, name)
+	}
 }
 
 // detach deletes a member's Secret, and waits until its MemberCluster, if there is one, reports

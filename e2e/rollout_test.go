@@ -45,13 +45,8 @@ func deadlines(deployment, rollout int32) framework.Change {
 // east, the next one north and paris, and the last one the others.
 func TestRollout(t *testing.T) {
 	f := testFleet(t)
-	all := []string{"north", "south", "east"}
-	for name, region := range map[string]string{"paris": "eu", "dallas": "us", "miami": "us"} {
-		f.addCluster(t, name)
-		f.Join(t, name, map[string]string{"region": region})
-		f.awaitMember(t, name)
-		all = append(all, name)
-	}
+	f.addMembers(t, map[string]string{"paris": "eu", "dallas": "us", "miami": "us"})
+	all := []string{"north", "south", "east", "paris", "dallas", "miami"}
 	app := f.createApp(t, "staged", inStages, framework.Replicas(2))
 	// imagesOf returns the images that the members run: one on east, and another one on the others.
 	imagesOf := func(east, others string) map[string]string {

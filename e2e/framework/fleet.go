@@ -51,18 +51,18 @@ func New(ctx context.Context, env environment.Environment, members ...string) (*
 	return f, nil
 }
 
-// AddCluster creates a cluster that has not joined the fleet yet.
-func (f *Fleet) AddCluster(ctx context.Context, name string) (*Cluster, error) {
-	created, err := f.Environment.Create(ctx, name)
+// AddClusters creates clusters that have not joined the fleet yet.
+func (f *Fleet) AddClusters(ctx context.Context, names ...string) error {
+	created, err := environment.CreateAll(ctx, f.Environment, names...)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	c, err := newCluster(created)
-	if err != nil {
-		return nil, err
+	for _, c := range created {
+		if f.Members[c.Name()], err = newCluster(c); err != nil {
+			return err
+		}
 	}
-	f.Members[name] = c
-	return c, nil
+	return nil
 }
 
 // All returns the hub and the members, by name.
