@@ -4,7 +4,8 @@
 # installed; and Node.js to change the page of `kubectl appsvc ui`.
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
-# The same flags everywhere, so that packages are compiled once. Only the race detector needs cgo.
+# The same flags everywhere, so that packages are compiled once, and with -trimpath once for all clones
+# on a machine. Only the race detector needs cgo.
 export GOFLAGS ?= -buildvcs=false -trimpath
 export CGO_ENABLED ?= 0
 
@@ -41,7 +42,7 @@ need = @tools/install.sh $(BIN) $(1)
 image = go -C tools/release run ./image -root $(CURDIR) -version "$$VERSION" $(2) '$(1)'
 # gotest RACE [FLAGS] runs all tests of packages, RACE of them with the race detector: concurrent, all or
 # none. The linter has the checks of go vet.
-gotest = KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go run ./internal/gotest $(1) -vet=off -timeout=20m $(TEST) $(PACKAGES)
+gotest = KUBEBUILDER_ASSETS=$(BIN) KUBE_CACHE_MUTATION_DETECTOR=true go run ./internal/gotest $(1) -vet=off -timeout=40m $(TEST) $(PACKAGES)
 
 .DEFAULT_GOAL := help
 .PHONY: help help-maintainer

@@ -61,8 +61,7 @@ func run(ctx context.Context, args []string) error {
 		flags, packages []string
 		env             []string
 	}{
-		// The race detector needs cgo. Without -trimpath, `go test -race` by hand compiles nothing again.
-		{append([]string{"-race", "-trimpath=false"}, flags...), raced, []string{"CGO_ENABLED=1"}},
+		{append([]string{"-race"}, flags...), raced, []string{"CGO_ENABLED=1"}}, // it needs cgo
 		{flags, plain, nil},
 	} {
 		if len(group.packages) == 0 || ctx.Err() != nil {
