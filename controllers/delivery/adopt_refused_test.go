@@ -1,7 +1,6 @@
 package delivery
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -17,10 +16,10 @@ const toAdopt = "; change the AppService to match, or set spec.conflictPolicy to
 func TestAdoption_is_refused(t *testing.T) {
 	t.Parallel()
 	const inPlace = "; change the AppService to match, or set spec.conflictPolicy to Adopt, which changes it"
+	anotherHub := otherOwners()["another hub"]
 	differs := "; it is not identical, so spec.conflictPolicy AdoptIfIdentical does not adopt it: "
 	tests := map[string]struct {
 		policy              v1alpha1.ConflictPolicy
-		change              func(*v1alpha1.AppService)
 		existing            client.Object
 		labels, annotations map[string]string
 		want                string
@@ -35,31 +34,6 @@ func TestAdoption_is_refused(t *testing.T) {
 			want: `Deployment web exists and does not belong to this AppService: it is managed by "creator"` + differs +
 				`spec.template.spec.containers[name="app"].image differs` + toAdopt,
 		},
-		"of a Deployment whose container has another name": {
-			policy: v1alpha1.ConflictAdoptIfIdentical,
-			existing: func() client.Object {
-				d := identicalDeployment.DeepCopy()
-				d.Spec.Template.Spec.Containers[0].Name = "nginx"
-				return d
-			}(),
-			want: `Deployment web exists and does not belong to this AppService: it is managed by "creator"` + differs +
-				`spec.template.spec.containers[name="app"].image, spec.template.spec.containers[name="app"].name, ` +
-				`spec.template.spec.containers[name="app"].env[name="A"].name and 3 more differ; its container is named "nginx": set spec.containerName to that name`,
-		},
-		"of a Deployment whose pods have other annotations": {
-			policy:   v1alpha1.ConflictAdoptIfIdentical,
-			change:   func(app *v1alpha1.AppService) { app.Spec.PodAnnotations = map[string]string{"note": "desired"} },
-			existing: identicalDeployment,
-			want: `Deployment web exists and does not belong to this AppService: it is managed by "creator"` + differs +
-				`spec.template.metadata.annotations.note differs` + toAdopt,
-		},
-		"of a Deployment with many different fields": {
-			policy:   v1alpha1.ConflictAdoptIfIdentical,
-			existing: unmanagedDeployment,
-			want: `Deployment web exists and does not belong to this AppService: it is managed by "creator"` + differs +
-				`spec.template.metadata.labels.app.kubernetes.io/managed-by, spec.template.metadata.labels.app.kubernetes.io/name, ` +
-				`spec.template.spec.containers[name="app"].image and 4 more differ` + toAdopt,
-		},
 		"of a Service with a different field": {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
 			existing: func() client.Object {
@@ -70,28 +44,15 @@ func TestAdoption_is_refused(t *testing.T) {
 			want: `Service web exists and does not belong to this AppService: it is managed by "creator"` + differs +
 				`spec.ports[port=80,protocol="TCP"].targetPort differs` + inPlace,
 		},
-	}
-	for kind, object := range map[string]client.Object{"Deployment": identicalDeployment, "Service": identicalService} {
-		for _, policy := range []v1alpha1.ConflictPolicy{v1alpha1.ConflictFail, v1alpha1.ConflictAdoptIfIdentical, v1alpha1.ConflictAdopt} {
-			for name, owner := range otherOwners() {
-				if (policy == v1alpha1.ConflictFail) == (name == "another hub") {
-					continue // these are adopted, or covered by other tests
-				}
-				test := tests[name]
-				test.policy, test.existing, test.labels, test.annotations = policy, object, owner.labels, owner.annotations
-				test.want = kind + " web exists and does not belong to this AppService: " + owner.message
-				tests[fmt.Sprintf("of a %s of %s by %s", kind, name, policy)] = test
-			}
-		}
+		"of a Deployment of another hub": {
+			policy: v1alpha1.ConflictAdopt, existing: identicalDeployment, labels: anotherHub.labels, annotations: anotherHub.annotations,
+			want: "Deployment web exists and does not belong to this AppService: " + anotherHub.message,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := newSetup(t, withConflictPolicy(test.policy), func(app *v1alpha1.AppService) {
-				if test.change != nil {
-					test.change(app)
-				}
-			})
+			s := newSetup(t, withConflictPolicy(test.policy))
 			was := s.createByOther(test.existing, test.labels, test.annotations)
 			s.connect()
 			s.plan()

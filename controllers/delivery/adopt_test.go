@@ -88,12 +88,6 @@ func TestAdoption_of_identical_objects_restarts_no_pods(t *testing.T) {
 		app    func(*v1alpha1.AppService)
 	}{
 		"by AdoptIfIdentical": {policy: v1alpha1.ConflictAdoptIfIdentical},
-		"by Adopt":            {policy: v1alpha1.ConflictAdopt},
-		"with another container name": {
-			policy: v1alpha1.ConflictAdoptIfIdentical,
-			change: func(d *appsv1.Deployment, _ *corev1.Service) { d.Spec.Template.Spec.Containers[0].Name = "nginx" },
-			app:    func(app *v1alpha1.AppService) { app.Spec.ContainerName = "nginx" },
-		},
 		"with an expression in the selector": {
 			policy: v1alpha1.ConflictAdoptIfIdentical,
 			change: func(d *appsv1.Deployment, s *corev1.Service) {
@@ -204,30 +198,12 @@ func TestAdoption_of_another_order_of_lists(t *testing.T) {
 	}
 	existing := identicalDeployment.DeepCopy()
 	existing.Spec.Template.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "B", Value: "$(A)"}, {Name: "A", Value: "1"}}
-	t.Run("is refused by AdoptIfIdentical", func(t *testing.T) {
-		t.Parallel()
-		s := newSetup(t, withConflictPolicy(v1alpha1.ConflictAdoptIfIdentical), twoVariables)
-		was := s.createByOther(existing, nil, nil)
-		s.connect()
-		s.plan()
-		seen, _, err := s.reconcileOnce()
-		s.must(err)
-		want := s.failed(v1alpha1.ReasonConflict, `Deployment web exists and does not belong to this AppService: it is managed by "creator"; it is not identical, `+
-			"so spec.conflictPolicy AdoptIfIdentical does not adopt it: an apply changes the order of its lists"+toAdopt)
-		if diff := cmp.Diff(want, seen, ignoreReplicas); diff != "" {
-			t.Errorf("reported (-want +got):\n%s", diff)
-		}
-		s.expectUnchanged(was)
-	})
-	t.Run("is announced by Adopt", func(t *testing.T) {
-		t.Parallel()
-		s := newSetup(t, withConflictPolicy(v1alpha1.ConflictAdopt), twoVariables)
-		s.createByOther(existing, nil, nil)
-		s.start()
-		s.plan()
-		s.expectEvents(v1alpha1.ReasonAdoptionRestartsPods,
-			"adopting Deployment web replaces its pods, because its pod template changes: an apply changes the order of its lists")
-	})
+	s := newSetup(t, withConflictPolicy(v1alpha1.ConflictAdopt), twoVariables)
+	s.createByOther(existing, nil, nil)
+	s.start()
+	s.plan()
+	s.expectEvents(v1alpha1.ReasonAdoptionRestartsPods,
+		"adopting Deployment web replaces its pods, because its pod template changes: an apply changes the order of its lists")
 }
 
 // An earlier version added Fleetwright's labels to the pods of an adopted Deployment, and its
@@ -272,32 +248,17 @@ func TestAdoption_of_a_Service_of_other_pods(t *testing.T) {
 	t.Parallel()
 	others := identicalService.DeepCopy()
 	others.Spec.Selector = map[string]string{"app": "another"}
-	t.Run("waits for the rollout", func(t *testing.T) {
-		t.Parallel()
-		s := newSetup(t, withConflictPolicy(v1alpha1.ConflictAdopt))
-		deployment := s.createByOther(identicalDeployment, nil, map[string]string{"note": "other"})
-		service := s.createByOther(others, nil, map[string]string{"note": "other"})
-		s.start()
-		s.plan()
-		s.expectReport(s.waitingForRollout(), ignoreReplicas)
-		s.expectUnchanged(service) // its traffic still goes to the pods of the other manager
-		s.unpause()
-		s.expectReport(s.ready())
-		s.expectAdopted(deployment, service)
-		s.expectAtRestAlsoAfterRestart()
-	})
-	t.Run("is refused by AdoptIfIdentical", func(t *testing.T) {
-		t.Parallel()
-		s := newSetup(t, withConflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
-		s.createByOther(identicalDeployment, nil, nil)
-		service := s.createByOther(others, nil, nil)
-		s.start()
-		s.plan()
-		s.expectReport(s.failed(v1alpha1.ReasonConflict, `Service web exists and does not belong to this AppService: it is managed by "creator"; it is not identical, `+
-			"so spec.conflictPolicy AdoptIfIdentical does not adopt it: spec.selector differs; change the AppService to match, or set spec.conflictPolicy to Adopt, which changes it"),
-			ignoreReplicas)
-		s.expectUnchanged(service)
-	})
+	s := newSetup(t, withConflictPolicy(v1alpha1.ConflictAdopt))
+	deployment := s.createByOther(identicalDeployment, nil, map[string]string{"note": "other"})
+	service := s.createByOther(others, nil, map[string]string{"note": "other"})
+	s.start()
+	s.plan()
+	s.expectReport(s.waitingForRollout(), ignoreReplicas)
+	s.expectUnchanged(service) // its traffic still goes to the pods of the other manager
+	s.unpause()
+	s.expectReport(s.ready())
+	s.expectAdopted(deployment, service)
+	s.expectAtRestAlsoAfterRestart()
 }
 
 // An adopted Deployment that is deleted is created like any other, and its Service selects the new

@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -11,60 +13,66 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
-	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// apply makes the member hold the desired objects, and deletes what is not desired. It reports
+// maintain makes the member hold the desired objects, and deletes what is not desired. It reports
 // whether anything changed. A blocker is returned as an error.
 // docs/decisions/the-deployment-is-applied-first.md says why.
-func (r *reconciler) apply(ctx context.Context, t task) (changed bool, err error) {
-	desired, err := render(t, r.hubID)
+func (r *reconciler) maintain(ctx context.Context, t task, desired workload.Workload) (changed bool, err error) {
+	changed, err = r.deleteOptional(ctx, t, desired)
 	if err != nil {
-		return false, err
+		return changed, err
 	}
-	if err := r.reader.addOptional(ctx, t, desired); err != nil {
-		return false, err
+	ensured, err := r.copies.Ensure(ctx, t.copyFacts())
+	if err != nil {
+		return changed, err
 	}
-	var outdated error // why a copy keeps an older content
-	deploymentIsUnchanged := false
-	steps := []func() (bool, error){
-		func() (bool, error) { return r.deleteOptional(ctx, t, desired) },
-		func() (_ bool, err error) { outdated, err = r.applyCopies(ctx, t); return false, err },
-		func() (bool, error) {
-			result, err := r.ensureResult(ctx, t, desired.Deployment)
-			if err != nil {
-				return false, err
-			}
-			deploymentIsUnchanged = result.Action == object.Unchanged
-			if result.Action == object.Created {
-				err = r.applyCopiesOfNew(ctx, t, result.UID)
-			}
-			return result.IsChange(), err
-		},
-		func() (bool, error) { return r.applyService(ctx, t, desired.Service) },
+	deployment, err := r.ensure(ctx, t, desired.Deployment)
+	changed = changed || deployment.IsChange()
+	if err == nil && deployment.Action == object.Create {
+		err = r.ensureCopiesOf(ctx, t, deployment.UID)
 	}
-	for _, k := range optionalKinds {
-		if one := k.desired(desired); one != nil {
-			steps = append(steps, func() (bool, error) { return r.ensure(ctx, t, one) })
-		}
+	if err != nil {
+		return changed, err
 	}
-	for _, step := range steps {
-		did, err := step()
-		if changed = changed || did; err != nil {
-			return changed, err
-		}
-	}
-	if outdated != nil || changed || !deploymentIsUnchanged || !t.hasCopies() {
-		return changed, outdated
+	didOthers, err := r.maintainOthers(ctx, t, desired)
+	changed = changed || didOthers
+	isAtRest := !changed && deployment.Action == object.Unchanged
+	if err != nil || ensured.Outdated != nil || !isAtRest || !t.copyFacts().Any() {
+		return changed, cmp.Or(err, ensured.Outdated)
 	}
 	// The Deployment in the cache has its desired state and its record.
 	if r.pruneCopies(ctx, t) {
 		_, err = r.ensure(ctx, t, desired.Deployment) // with the shorter record
 	}
-	t.forgetGone()
+	t.copyFacts().ForgetGone()
 	return false, err
+}
+
+// maintainOthers ensures the objects beside the Deployment. If no Service is desired, it deletes the
+// Service of the AppService or of an earlier one of its name. It reports whether anything changed.
+func (r *reconciler) maintainOthers(ctx context.Context, t task, desired workload.Workload) (changed bool, err error) {
+	if desired.Service == nil {
+		if changed, err = r.remover.deleteService(ctx, t); err != nil {
+			return changed, err
+		}
+	}
+	others := []*unstructured.Unstructured{desired.Service}
+	for _, k := range optionalKinds {
+		others = append(others, k.desired(desired))
+	}
+	for _, one := range others {
+		if one == nil {
+			continue
+		}
+		result, err := r.ensure(ctx, t, one)
+		if changed = changed || result.IsChange(); err != nil {
+			return changed, err
+		}
+	}
+	return changed, nil
 }
 
 // render returns the desired objects of a task.
@@ -114,109 +122,107 @@ func refusalOf(t task, desired workload.Workload) (string, error) {
 	return refusal, nil
 }
 
-// applyService ensures the Service. If none is desired, it deletes the Service of the AppService or
-// of an earlier one of its name.
-func (r *reconciler) applyService(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
-	if desired != nil {
-		return r.ensure(ctx, t, desired)
-	}
-	t.memory.setPruned("Service", object.Pruned{})
-	service := t.objects.facts["Service"]
-	if service == nil || !service.IsManagedByThisHub() {
-		return false, nil
-	}
-	return true, r.remover.deleteUnwanted(ctx, t, *service)
-}
-
-// ensure ensures one object, and records what came of it. It reports whether the member may have
-// changed.
-func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.Unstructured) (changed bool, err error) {
-	result, err := r.ensureResult(ctx, t, desired)
-	return result.IsChange(), err
-}
-
-// ensureResult ensures one object, and returns what came of it.
-func (r *reconciler) ensureResult(ctx context.Context, t task, desired *unstructured.Unstructured) (object.Result, error) {
+// ensure ensures one object, and returns what came of it.
+func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.Unstructured) (object.Result, error) {
 	kind := desired.GetKind()
 	existing := t.objects.facts[kind]
 	if t.memory.awaitsCache(kind, existing) {
 		return object.Result{}, errStale
 	}
-	record := ""
-	if kind == "Deployment" && t.hasCopies() {
-		record = t.copyAnnotation()
-	}
 	if existing == nil && isOptional(kind) {
 		t.memory.created[kind] = true
 	}
-	result, err := r.objects.Ensure(ctx, object.Facts{
-		App:             t.app,
-		Entry:           t.entry,
-		Existing:        existing,
-		Deployment:      t.objects.deployment,
-		HasRolledOut:    t.objects.hasRolledOut,
-		VerifyCached:    isOptional(kind),
-		AppliedHash:     t.memory.applied[kind],
-		Pruned:          t.memory.pruned[kind],
-		Complete:        t.memory.complete[kind],
-		CorrectionDelay: t.memory.drift.wait(time.Now()),
-		Copies:          record,
-		Verify:          func(ctx context.Context) error { return r.remover.verifyWithHub(ctx, t) },
-		BeforeAdopt: func(ctx context.Context, existing client.Object) error {
-			if kind != "Deployment" {
-				return nil
-			}
-			return r.applyCopiesOfNew(ctx, t, existing.GetUID())
-		},
-		OnRestart: func(existing client.Object, change string) {
-			r.announcer.announce(t.app, existing, v1alpha1.ReasonAdoptionRestartsPods, "Adopt",
-				"adopting %s %s replaces its pods, because its pod template changes: %s", kind, existing.GetName(), change)
-		},
-	}, desired)
-	t.memory.complete[kind] = result.Complete
+	result, err := r.takeSteps(ctx, t, desired)
 	if err != nil {
 		return object.Result{}, err
 	}
-	r.record(ctx, t, kind, result)
+	t.memory.objects[kind] = result.Memory
+	r.record(ctx, t, result)
 	if result.Action == object.Blocked {
 		return object.Result{}, result.Blocker
 	}
 	return result, nil
 }
 
-// record remembers, counts and announces what was done to an object.
-func (r *reconciler) record(ctx context.Context, t task, kind string, result object.Result) {
-	if result.AppliedHash != "" {
-		t.memory.applied[kind] = result.AppliedHash
-		ctrl.LoggerFrom(ctx).Info("Applied", "kind", kind, "generation", t.app.Generation)
+// takeSteps decides on an object and does what was decided, until nothing more is to be read for it.
+func (r *reconciler) takeSteps(ctx context.Context, t task, desired *unstructured.Unstructured) (object.Result, error) {
+	facts := t.factsOf(desired.GetKind(), r.hubID)
+	for range object.MaxSteps {
+		step, err := object.Decide(facts, desired)
+		if err == nil && step.Action == object.Adopt {
+			err = r.prepareAdoption(ctx, t, step)
+		}
+		if err != nil {
+			return object.Result{}, err
+		}
+		result, err := r.objects.Do(ctx, step)
+		if err != nil || result.Live == nil {
+			return result, err
+		}
+		facts.Live = *result.Live
 	}
-	if result.Pruned != nil {
-		t.memory.setPruned(kind, *result.Pruned)
+	return object.Result{}, fmt.Errorf("decide on %s: it needs more than %d steps", desired.GetKind(), object.MaxSteps)
+}
+
+// factsOf returns the facts about the object of a kind.
+func (t task) factsOf(kind, hubID string) object.Facts {
+	now, existing, record := time.Now(), t.objects.facts[kind], ""
+	if kind == "Deployment" {
+		record = t.copyRecord()
+	}
+	return object.Facts{
+		HubID:           hubID,
+		App:             t.app,
+		Entry:           t.entry,
+		Existing:        existing,
+		KeepsSelector:   workload.HasOwnSelector(t.objects.deployment),
+		HasRolledOut:    existing != nil && !existing.IsOwned() && t.objects.hasRolledOut(),
+		VerifyCached:    isOptional(kind),
+		CorrectionDelay: t.memory.drift.wait(now),
+		Copies:          record,
+		Memory:          t.memory.objects[kind],
+		Now:             now,
+	}
+}
+
+// prepareAdoption does what must come before an object is adopted: the hub confirms it, an adopted
+// Deployment has its copies, and it is announced that pods are replaced.
+func (r *reconciler) prepareAdoption(ctx context.Context, t task, step object.Step) error {
+	if err := r.remover.verifyWithHub(ctx, t); err != nil {
+		return err
+	}
+	kind := object.KindOf(step.Object)
+	if kind == "Deployment" {
+		if err := r.ensureCopiesOf(ctx, t, step.Object.GetUID()); err != nil {
+			return err
+		}
+	}
+	if step.Restart != "" {
+		r.announcer.announce(t.app, step.Object, v1alpha1.ReasonAdoptionRestartsPods, "Adopt",
+			"adopting %s %s replaces its pods, because its pod template changes: %s", kind, step.Object.GetName(), step.Restart)
+	}
+	return nil
+}
+
+// record counts and announces what was done to an object.
+func (r *reconciler) record(ctx context.Context, t task, result object.Result) {
+	if result.IsApplied() {
+		ctrl.LoggerFrom(ctx).Info("Applied", "kind", result.Desired.GetKind(), "generation", t.app.Generation)
 	}
 	switch result.Action {
-	case object.Recorded:
-		t.memory.copies.noteRecorded(result.Object.GetGeneration(), result.Generation, time.Now())
-	case object.Created:
-		t.memory.unseen[kind] = time.Now()
-	case object.Corrected:
+	case object.Record:
+		t.memory.record.note(result.Object, result.Generation, time.Now())
+	case object.Create:
+		t.memory.unseen[result.Desired.GetKind()] = time.Now()
+	case object.Correct:
 		t.memory.drift.corrected(time.Now())
 		corrections.WithLabelValues(r.cluster).Inc()
 		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonDriftCorrected, "Correct", "%s; the change was reverted", result.Drift())
-	case object.Adopted:
+	case object.Adopt:
 		note, owner := "%s %s was adopted for AppService %s", client.ObjectKeyFromObject(t.app).String()
 		if result.PreviousUID != "" {
 			note, owner = "%s %s was inherited from the AppService with UID %s", string(result.PreviousUID)
 		}
-		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonAdopted, "Adopt", note, kind, result.Object.GetName(), owner)
+		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonAdopted, "Adopt", note, object.KindOf(result.Object), result.Object.GetName(), owner)
 	}
-}
-
-// hasRolledOut reports whether the Deployment belongs to the AppService and is completely
-// available.
-func (o objects) hasRolledOut() bool {
-	if !o.isOwned("Deployment") {
-		return false
-	}
-	seen, err := observation.Observation{}.WithDeployment(o.deployment)
-	return err == nil && seen.Phase == v1alpha1.ClusterReady
 }

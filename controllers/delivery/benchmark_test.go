@@ -45,7 +45,7 @@ func BenchmarkReconcile_that_changes_nothing(b *testing.B) {
 		if t.objects, err = r.reader.fromCache(b.Context(), app, t.entry); err != nil {
 			return err
 		}
-		changed, err := r.apply(b.Context(), t)
+		changed, err := r.renderAndMaintain(b.Context(), t)
 		if err == nil && changed {
 			err = errors.New("something was changed")
 		}
@@ -59,7 +59,7 @@ func BenchmarkReconcile_that_changes_nothing(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				for _, kind := range changed { // as if it had another version
-					delete(r.memories.of(app).complete, kind)
+					delete(r.memories.of(app).objects, kind)
 				}
 				if err := reconcile(); err != nil {
 					b.Fatal(err)

@@ -133,7 +133,7 @@ func TestCopies_are_completed_after_an_interruption(t *testing.T) {
 		t.Run(name+" by the same process", func(t *testing.T) {
 			t.Parallel()
 			change.interruptEverywhere(t, func(c *configured, w *testReconciler, _ int) *testReconciler {
-				w.memories.of(c.app).copies.nextPrune = time.Time{} // a deletion that failed is repeated after minutes
+				w.memories.of(c.app).copies.DelayPrune(time.Time{}) // a deletion that failed is repeated after minutes
 				return w
 			})
 		})
@@ -257,7 +257,7 @@ func TestRecord_is_sent_once_while_the_cache_is_behind(t *testing.T) {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	// A member that was restored has the earlier generation for good.
-	w.memories.of(c.app).copies.recordTime = time.Now().Add(-maxCacheLag)
+	w.memories.of(c.app).record.time = time.Now().Add(-maxCacheLag)
 	w.reconcileOnce()
 	if got := c.sent.count("PATCH deployments/web"); got != 2 {
 		t.Errorf("the record was sent %d times, want again after the limit", got)

@@ -37,7 +37,7 @@ func TestCopies_on_their_way_take_limited_memory(t *testing.T) {
 		c.planRevision()
 		c.catchUp()
 		w := c.newReconciler()
-		w.snapshots = reader
+		w.copies.Snapshots = reader
 		c.sent.answers(slow.answer("PATCH configmaps/" + c.ofSettings()))
 		all[i] = c
 		delivered.Go(func() {

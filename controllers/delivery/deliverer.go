@@ -52,7 +52,6 @@ type Deliverer struct {
 	events   events.EventRecorder
 	hubID    string
 	reporter Reporter
-	differ   object.Differ
 	verifier *verifier
 	// revisions are shared by all members.
 	revisions  *reader.Reader
@@ -75,7 +74,6 @@ func New(hub cluster.Cluster, hubID string, older *reader.Reader, contents *snap
 		events:      hub.GetEventRecorder(eventSource),
 		hubID:       hubID,
 		reporter:    reporter,
-		differ:      object.NewDiffer(),
 		verifier:    &verifier{hubLive: hub.GetAPIReader(), reads: map[types.NamespacedName]*liveRead{}},
 		revisions:   older,
 		looks:       newLooks(),
@@ -172,13 +170,13 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 			e.add(request)
 		}
 	}
+	onApply := func(err error, took time.Duration) { measureApply(name.String(), err, took) }
 	objects := &object.Member{
 		HubID:           d.hubID,
 		NamespaceLabels: d.namespaces.labels,
-		Differ:          d.differ,
 		Client:          member.GetClient(),
 		Live:            member.GetAPIReader(),
-		OnApply:         func(err error, took time.Duration) { measureApply(name.String(), err, took) },
+		OnApply:         onApply,
 	}
 	announcer := announcer{
 		hubID: d.hubID, cluster: name.String(), hub: d.events,
@@ -192,8 +190,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		cluster:    name.String(),
 		reader:     reader,
 		revisions:  d.revisions,
-		snapshots:  d.snapshots,
-		copies:     writer,
+		copies:     &copies.Ensurer{Writer: writer, Snapshots: d.snapshots, OnApply: onApply},
 		objects:    objects,
 		announcer:  announcer,
 		engagement: e,

@@ -37,73 +37,28 @@ func (s *setup) changeImageByOther(image string) {
 
 func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 	t.Parallel()
-	const image = `spec.template.spec.containers[name="app"].image`
-	tests := map[string]struct {
-		change func(*setup)
-		want   string
-	}{
-		"a changed field": {
-			func(s *setup) { s.changeImageByOther("bad:1") },
-			"editor changed " + image + " of Deployment web; the change was reverted",
-		},
-		"a removed field": {
-			func(s *setup) {
-				d := s.deployment()
-				s.changeByOther(d, func() { d.Spec.Template.Spec.Containers[0].Env = nil })
-			},
-			`an unknown manager changed spec.template.spec.containers[name="app"].env[name="A"].name, ` +
-				`spec.template.spec.containers[name="app"].env[name="A"].value of Deployment web; the change was reverted`,
-		},
-		"a changed selector of the Service": {
-			func(s *setup) {
-				service := s.service()
-				s.changeByOther(service, func() { service.Spec.Selector = existingLabels })
-			},
-			"editor changed spec.selector of Service web; the change was reverted",
-		},
-	}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := deliveredSetup(t)
-			deployment, service := s.deployment(), s.service()
-			test.change(s)
-			spoiled, spoiledService := s.deployment(), s.service()
-			wait.Eventually(t, func() error {
-				if s.correctionCount() == 0 {
-					return errors.New("nothing was corrected")
-				}
-				return nil
-			})
-			s.expectWorkload(running)
-			s.expectReport(s.ready())
-			if diff := cmp.Diff([]any{deployment.Spec, service.Spec}, []any{s.deployment().Spec, s.service().Spec}); diff != "" {
-				t.Errorf("the member runs (-want +got):\n%s", diff)
-			}
-			// A stale cache that still shows the drift causes no second correction.
-			_, _, err := s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{spoiled, spoiledService}})
-			s.must(err)
-			if got := s.correctionCount(); got != 1 {
-				t.Errorf("counted %v corrections, want 1", got)
-			}
-			s.expectEvents(v1alpha1.ReasonDriftCorrected, test.want)
-		})
-	}
-}
-
-func TestEdit_is_no_drift(t *testing.T) {
-	t.Parallel()
 	s := deliveredSetup(t)
-	s.edit(func(app *v1alpha1.AppService) {
-		app.Spec.Image, app.Spec.Replicas, app.Spec.Env, app.Spec.Ports[0].Port = "web:2", new(int32(2)), nil, 81
+	delivered, spoiled := s.deployment(), s.deployment()
+	s.changeByOther(spoiled, func() { spoiled.Spec.Template.Spec.Containers[0].Env = nil })
+	wait.Eventually(t, func() error {
+		if s.correctionCount() == 0 {
+			return errors.New("nothing was corrected")
+		}
+		return nil
 	})
-	s.plan()
+	s.expectWorkload(running)
 	s.expectReport(s.ready())
-	s.expectWorkload("2 × web:2; ClusterIP 81→8080/TCP")
-	if got := s.correctionCount(); got > 0 {
-		t.Errorf("counted %v corrections", got)
+	if diff := cmp.Diff(delivered.Spec, s.deployment().Spec); diff != "" {
+		t.Errorf("the member runs (-want +got):\n%s", diff)
 	}
-	s.expectEvents(v1alpha1.ReasonDriftCorrected)
+	// A stale cache that still shows the drift causes no second correction.
+	_, _, err := s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{spoiled}})
+	s.must(err)
+	if got := s.correctionCount(); got != 1 {
+		t.Errorf("counted %v corrections, want 1", got)
+	}
+	s.expectEvents(v1alpha1.ReasonDriftCorrected, `an unknown manager changed spec.template.spec.containers[name="app"].env[name="A"].name, `+
+		`spec.template.spec.containers[name="app"].env[name="A"].value of Deployment web; the change was reverted`)
 }
 
 // Ports that another manager has changed can only be replaced as a whole. The AppService still owns
@@ -186,25 +141,6 @@ func TestContention_delays_corrections(t *testing.T) {
 	s.expectWorkload("1 × web:2 A=1; ClusterIP 80→8080/TCP")
 }
 
-func TestContention_that_has_ended_is_corrected_after_the_delay(t *testing.T) {
-	t.Parallel()
-	s := deliveredSetup(t)
-	s.disengage()
-	s.connect()
-	w := s.newReconciler()
-	for range maxCorrections {
-		w.memories.of(s.app).drift.corrected(time.Now())
-	}
-	s.changeImageByOther("bad:1")
-	seen, result := w.reconcileOnce()
-	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minDriftDelay {
-		t.Errorf("reported %+v, and requeued after %v", seen, result.RequeueAfter)
-	}
-	w.memories.of(s.app).drift.until = time.Now()
-	w.reconcileOnce()
-	s.expectWorkload(running)
-}
-
 // testTime is when the contention of a test begins.
 var testTime = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 
@@ -266,30 +202,24 @@ func TestDriftBackoff(t *testing.T) {
 // A manager that also rewrites the hash hides that the object was applied before.
 func TestContention_with_a_manager_that_rewrites_the_hash_delays_corrections(t *testing.T) {
 	t.Parallel()
-	tests := map[string]*string{"to something else": new("0"), "to nothing": nil}
-	for name, hash := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := deliveredSetup(t)
-			s.disengage()
-			s.connect()
-			w := s.newReconciler()
-			s.edit(editImage)
-			s.plan()
-			w.reconcileOnce()
-			for range maxCorrections {
-				s.rewriteHash(hash)
-				seen, _ := w.reconcileOnce()
-				if seen.Reason == v1alpha1.ReasonFieldConflict {
-					t.Fatalf("reported %+v", seen)
-				}
-			}
-			s.rewriteHash(hash)
-			seen, result := w.reconcileOnce()
-			if seen.Reason != v1alpha1.ReasonFieldConflict || !strings.Contains(seen.Message, "metadata.annotations") || result.RequeueAfter <= 0 {
-				t.Errorf("reported %+v, and requeued after %s", seen, result.RequeueAfter)
-			}
-		})
+	s := deliveredSetup(t)
+	s.disengage()
+	s.connect()
+	w := s.newReconciler()
+	s.edit(editImage)
+	s.plan()
+	w.reconcileOnce()
+	for range maxCorrections {
+		s.rewriteHash(nil)
+		seen, _ := w.reconcileOnce()
+		if seen.Reason == v1alpha1.ReasonFieldConflict {
+			t.Fatalf("reported %+v", seen)
+		}
+	}
+	s.rewriteHash(nil)
+	seen, result := w.reconcileOnce()
+	if seen.Reason != v1alpha1.ReasonFieldConflict || !strings.Contains(seen.Message, "metadata.annotations") || result.RequeueAfter <= 0 {
+		t.Errorf("reported %+v, and requeued after %s", seen, result.RequeueAfter)
 	}
 }
 

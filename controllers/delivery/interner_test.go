@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/internal/growth"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
@@ -193,15 +194,18 @@ func TestTransform_interns_metadata_with_a_record_of_copies(t *testing.T) {
 		t.Error("two Deployments do not share their labels")
 	}
 	for _, d := range []*appsv1.Deployment{first, second} {
-		o := objects{deployment: d}
-		if got := o.confirmedOwner(); got != d.UID {
+		if got := confirmedOwner(d); got != d.UID {
 			t.Errorf("the record is confirmed for %q, want %q", got, d.UID)
 		}
 	}
 	if restored := held("3", "1"); restored.Annotations[v1alpha1.AnnotationCopies] == second.Annotations[v1alpha1.AnnotationCopies] ||
-		(objects{deployment: restored}).confirmedOwner() != "1" {
+		confirmedOwner(restored) != "1" {
 		t.Errorf("the record of another Deployment became %s", restored.Annotations[v1alpha1.AnnotationCopies])
 	}
+}
+
+func confirmedOwner(d *appsv1.Deployment) types.UID {
+	return copies.ConfirmedOwner(d.Annotations[v1alpha1.AnnotationCopies], d.UID)
 }
 
 // If a member reported a limit of 1e2000000000, the hub would write that many zeros.

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 )
 
@@ -33,17 +34,14 @@ type memory struct {
 	uid types.UID
 	// seenSince is the look since which the Deployment was seen, or might be created.
 	seenSince string
-	applied   map[string]string // kind → hash of what was applied last
-	// complete has the last comparison of each kind that found nothing to do. It is dropped when
-	// the object or its desired state changes.
-	complete map[string]*object.Comparison
-	created  map[string]bool // optional kinds that the cached Deployment may not list yet
+	objects   map[string]object.Memory // by kind
+	created   map[string]bool          // optional kinds that the cached Deployment may not list yet
 	// unseen has when an object was created that the cache has not shown yet, by kind.
 	unseen  map[string]time.Time
-	pruned  map[string]object.Pruned
 	drift   driftBackoff
 	pods    podDiagnosis
-	copies  copyMemory
+	copies  copies.Memory
+	record  recordWrites
 	removal removal
 }
 
@@ -55,8 +53,7 @@ func (m *memories) of(app *v1alpha1.AppService) *memory {
 	known := m.byApp[key]
 	if known == nil || known.uid != app.UID {
 		known = &memory{
-			uid: app.UID, applied: map[string]string{}, complete: map[string]*object.Comparison{},
-			created: map[string]bool{}, unseen: map[string]time.Time{}, pruned: map[string]object.Pruned{},
+			uid: app.UID, objects: map[string]object.Memory{}, created: map[string]bool{}, unseen: map[string]time.Time{},
 		}
 		if m.byApp == nil {
 			m.byApp = map[types.NamespacedName]*memory{}
@@ -78,25 +75,27 @@ func (m *memories) forget(app types.NamespacedName) {
 func (m *memory) awaitsCache(kind string, existing *object.Existing) bool {
 	if existing != nil {
 		delete(m.unseen, kind)
-		return kind == "Deployment" && m.copies.awaitsCache(existing.Object, time.Now())
+		return kind == "Deployment" && m.record.awaitsCache(existing.Object, time.Now())
 	}
 	return time.Since(m.unseen[kind]) < maxCacheLag
 }
 
-// setPruned records what the member discards from the object of a kind.
-func (m *memory) setPruned(kind string, pruned object.Pruned) {
-	if pruned.IsEmpty() {
-		delete(m.pruned, kind)
-		return
+// forgetPruned forgets what the member discards from the object of a kind that is not desired.
+func (m *memory) forgetPruned(kind string) {
+	if known, found := m.objects[kind]; found {
+		known.Pruned = object.Pruned{}
+		m.objects[kind] = known
 	}
-	m.pruned[kind] = pruned
 }
 
 // describePruned returns what the member discards, and when to ask it again.
 func (m *memory) describePruned() (what string, next time.Time) {
 	var all []string
-	for _, kind := range slices.Sorted(maps.Keys(m.pruned)) {
-		found := m.pruned[kind]
+	for _, kind := range slices.Sorted(maps.Keys(m.objects)) {
+		found := m.objects[kind].Pruned
+		if found.IsEmpty() {
+			continue
+		}
 		all = append(all, fmt.Sprintf("%s of the %s", object.FieldNames(found.Fields), kind))
 		if next.IsZero() || found.Retry.Before(next) {
 			next = found.Retry

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +15,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
 // objects are the objects of one AppService on one member, with the facts about each.
@@ -21,6 +23,19 @@ type objects struct {
 	deployment *appsv1.Deployment // nil if there is none
 	service    *corev1.Service    // nil if there is none
 	facts      map[string]*object.Existing
+	rolledOut  func() bool // computed once; nil if they were not read
+}
+
+// hasRolledOut reports whether the Deployment belongs to the AppService and is completely available.
+func (o objects) hasRolledOut() bool { return o.rolledOut != nil && o.rolledOut() }
+
+// computeRolledOut computes hasRolledOut from the status of the Deployment.
+func (o objects) computeRolledOut() bool {
+	if !o.isOwned("Deployment") {
+		return false
+	}
+	seen, err := observation.Observation{}.WithDeployment(o.deployment)
+	return err == nil && seen.Phase == v1alpha1.ClusterReady
 }
 
 // all returns the objects. Optional ones come before the Deployment, which is the record of them.
@@ -162,6 +177,7 @@ func (r objectReader) read(ctx context.Context, from client.Reader, app *v1alpha
 	case !apierrors.IsNotFound(err):
 		return objects{}, fmt.Errorf("read Service: %w", err)
 	}
+	found.rolledOut = sync.OnceValue(found.computeRolledOut)
 	return found, nil
 }
 

@@ -71,7 +71,7 @@ func (r *reconciler) deleteOptional(ctx context.Context, t task, desired workloa
 			}
 			deleted = deleted || one
 		}
-		t.memory.setPruned(k.kind, object.Pruned{})
+		t.memory.forgetPruned(k.kind)
 	}
 	return deleted, nil
 }

@@ -59,46 +59,36 @@ func otherOwners() map[string]ownership {
 		"a manager without a label": {
 			message: `it is managed by "creator"` + adoptable,
 		},
-		"another tool": {
-			labels:  map[string]string{v1alpha1.LabelManagedBy: "Helm"},
-			message: `it is managed by "Helm"` + adoptable,
-		},
 		"another hub": {
 			labels:      managedLabels,
 			annotations: map[string]string{v1alpha1.AnnotationHub: "hub-2"},
 			message:     `it belongs to hub "hub-2"`,
-		},
-		"a manager that sets only the labels of Fleetwright": {
-			labels:  managedLabels,
-			message: "it is managed by an unknown manager" + adoptable,
 		},
 	}
 }
 
 func TestForeign_object_is_never_touched_and_its_owner_is_named(t *testing.T) {
 	t.Parallel()
-	for kind, object := range deliveredKinds {
-		for name, owner := range otherOwners() {
-			t.Run(kind+" of "+name, func(t *testing.T) {
-				t.Parallel()
-				s := startedSetup(t)
-				was := s.createByOther(object, owner.labels, owner.annotations)
-				s.plan()
-				want := s.failed(v1alpha1.ReasonConflict, kind+" web exists and does not belong to this AppService: "+owner.message)
-				s.expectReport(want, ignoreReplicas)
-				_, result, err := s.reconcileOnce()
-				s.must(err)
-				if result.RequeueAfter != blockerRetry {
-					t.Error("requeued after", result.RequeueAfter)
-				}
-				s.expectUnchanged(was)
+	for kind, name := range map[string]string{"Deployment": "another hub", "Service": "a manager without a label"} {
+		t.Run(kind+" of "+name, func(t *testing.T) {
+			t.Parallel()
+			s, owner := startedSetup(t), otherOwners()[name]
+			was := s.createByOther(deliveredKinds[kind], owner.labels, owner.annotations)
+			s.plan()
+			want := s.failed(v1alpha1.ReasonConflict, kind+" web exists and does not belong to this AppService: "+owner.message)
+			s.expectReport(want, ignoreReplicas)
+			_, result, err := s.reconcileOnce()
+			s.must(err)
+			if result.RequeueAfter != blockerRetry {
+				t.Error("requeued after", result.RequeueAfter)
+			}
+			s.expectUnchanged(was)
 
-				s.plan(withPhase(v1alpha1.ClusterRemoving))
-				_, _, err = s.reconcileOnce()
-				s.must(err)
-				s.expectUnchanged(was)
-			})
-		}
+			s.plan(withPhase(v1alpha1.ClusterRemoving))
+			_, _, err = s.reconcileOnce()
+			s.must(err)
+			s.expectUnchanged(was)
+		})
 	}
 }
 
@@ -155,28 +145,29 @@ func withoutPause(deployment *appsv1.Deployment) *appsv1.Deployment {
 // An object that replaced the owned one after the member's cache synced belongs to another manager.
 func TestObject_that_replaced_an_owned_one_is_never_changed(t *testing.T) {
 	t.Parallel()
-	edits := map[string]func(*v1alpha1.AppService){
-		"is edited":     func(app *v1alpha1.AppService) { app.Spec.Env, app.Spec.Ports[0].Port = nil, 81 },
-		"is removed":    func(app *v1alpha1.AppService) { app.Spec.Ports = nil },
-		"is not edited": func(*v1alpha1.AppService) {},
+	tests := map[string]struct {
+		kind string
+		edit func(*v1alpha1.AppService)
+	}{
+		"Deployment that is edited": {"Deployment", func(app *v1alpha1.AppService) { app.Spec.Env = nil }},
+		"Service that is edited":    {"Service", func(app *v1alpha1.AppService) { app.Spec.Ports[0].Port = 81 }},
+		"Service that is removed":   {"Service", func(app *v1alpha1.AppService) { app.Spec.Ports = nil }},
 	}
-	for kind, object := range deliveredKinds {
-		for name, edit := range edits {
-			t.Run(kind+" that "+name, func(t *testing.T) {
-				t.Parallel()
-				s := deliveredSetup(t)
-				deployment, service := s.deployment(), s.service()
-				s.end()
-				s.must(onMember.Delete(t.Context(), map[string]client.Object{"Deployment": deployment, "Service": service}[kind]))
-				was := s.createByOther(object, nil, nil)
-				s.edit(edit)
-				s.plan()
-				s.start()
-				s.catchUp()
-				_, _, _ = s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{deployment, service}})
-				s.expectUnchanged(was)
-			})
-		}
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := deliveredSetup(t)
+			deployment, service := s.deployment(), s.service()
+			s.end()
+			s.must(onMember.Delete(t.Context(), map[string]client.Object{"Deployment": deployment, "Service": service}[test.kind]))
+			was := s.createByOther(deliveredKinds[test.kind], nil, nil)
+			s.edit(test.edit)
+			s.plan()
+			s.start()
+			s.catchUp()
+			_, _, _ = s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{deployment, service}})
+			s.expectUnchanged(was)
+		})
 	}
 }
 
@@ -187,26 +178,24 @@ func TestObject_of_a_later_generation_is_not_changed(t *testing.T) {
 		object := map[string]client.Object{"Deployment": deployment, "Service": service}[kind]
 		s.changeByOther(object, func() { object.GetAnnotations()[v1alpha1.AnnotationGeneration] = "9" })
 	}
-	for kind := range deliveredKinds {
-		for _, phase := range []v1alpha1.ClusterPhase{v1alpha1.ClusterPending, v1alpha1.ClusterRemoving} {
-			t.Run(kind+" when the entry is "+string(phase), func(t *testing.T) {
-				t.Parallel()
-				s := deliveredSetup(t)
-				stamp(s, kind)
-				was := s.describeWorkload()
-				s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Ports = "web:2", nil })
-				s.sent.reset()
-				s.plan(withPhase(phase))
-				ahead := map[string]client.Object{"Deployment": s.deployment(), "Service": s.service()}[kind]
-				want := s.reportBehind(ahead)
-				want.Replicas, want.ReadyReplicas = 1, 1
-				if phase == v1alpha1.ClusterRemoving {
-					want.Phase = phase
-				}
-				s.expectReport(want)
-				s.expectWorkload(was)
-			})
-		}
+	for kind, phase := range map[string]v1alpha1.ClusterPhase{"Deployment": v1alpha1.ClusterPending, "Service": v1alpha1.ClusterRemoving} {
+		t.Run(kind+" when the entry is "+string(phase), func(t *testing.T) {
+			t.Parallel()
+			s := deliveredSetup(t)
+			stamp(s, kind)
+			was := s.describeWorkload()
+			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Ports = "web:2", nil })
+			s.sent.reset()
+			s.plan(withPhase(phase))
+			ahead := map[string]client.Object{"Deployment": s.deployment(), "Service": s.service()}[kind]
+			want := s.reportBehind(ahead)
+			want.Replicas, want.ReadyReplicas = 1, 1
+			if phase == v1alpha1.ClusterRemoving {
+				want.Phase = phase
+			}
+			s.expectReport(want)
+			s.expectWorkload(was)
+		})
 	}
 }
 

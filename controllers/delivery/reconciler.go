@@ -15,7 +15,6 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
-	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/entries"
@@ -52,8 +51,7 @@ type reconciler struct {
 	revisions  *reader.Reader
 	objects    *object.Member
 	remover    remover
-	snapshots  *snapshots.Reader
-	copies     *copies.Writer
+	copies     *copies.Ensurer
 	announcer  announcer
 	tombstones tombstones
 	engagement *engagement
@@ -129,8 +127,8 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 		t.memory = r.memories.of(app)
 	}
 	t.objects, err = r.reader.fromCache(ctx, app, entry)
-	if t.memory != nil {
-		t.memory.copies.withObserved(t.objects.deployment)
+	if t.memory != nil && t.objects.deployment != nil {
+		t.memory.record.countObserved(t.objects.deployment)
 	}
 	return t, err
 }
@@ -168,26 +166,46 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	if err != nil {
 		return r.handleError(ctx, t, err)
 	}
-	return r.maintain(ctx, t)
-}
-
-// maintain applies what the member does not hold yet, and observes the member when it holds
-// everything.
-func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, error) {
-	if isHeld, result, err := r.holdTakenBack(ctx, t); isHeld {
+	if isHeld, result, err := r.hold(ctx, t); isHeld {
 		return result, err
 	}
-	if !r.mayCreate(t) {
-		r.report(t, observation.Observation{
-			Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Missing: true,
-			Message: "the workload is missing; it is created when all clusters of the AppService have reported what they have, or after half a minute",
-		})
-		return reconcile.Result{}, nil // the entry will say when it may be created
-	}
-	changed, err := r.apply(ctx, t)
+	changed, err := r.renderAndMaintain(ctx, t)
 	if apierrors.IsConflict(err) {
 		changed, err = r.resolveConflict(ctx, t)
 	}
+	return r.reportMaintained(ctx, t, changed, err)
+}
+
+// hold reports whether nothing may be applied before the planner has answered, and asks it then.
+func (r *reconciler) hold(ctx context.Context, t task) (isHeld bool, result reconcile.Result, err error) {
+	if isHeld, result, err := r.holdTakenBack(ctx, t); isHeld {
+		return true, result, err
+	}
+	if r.looks.mayCreate(t, r.cluster) {
+		return false, reconcile.Result{}, nil
+	}
+	r.report(t, observation.Observation{
+		Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Missing: true,
+		Message: "the workload is missing; it is created when all clusters of the AppService have reported what they have, or after half a minute",
+	})
+	return true, reconcile.Result{}, nil // the entry will say when it may be created
+}
+
+// renderAndMaintain renders the desired objects for what the member has, and makes it hold them.
+func (r *reconciler) renderAndMaintain(ctx context.Context, t task) (changed bool, err error) {
+	desired, err := render(t, r.hubID)
+	if err != nil {
+		return false, err
+	}
+	if err := r.reader.addOptional(ctx, t, desired); err != nil {
+		return false, err
+	}
+	return r.maintain(ctx, t, desired)
+}
+
+// reportMaintained reports what came of maintaining the objects. If nothing was left to change, it
+// observes the member.
+func (r *reconciler) reportMaintained(ctx context.Context, t task, changed bool, err error) (reconcile.Result, error) {
 	switch {
 	case err != nil:
 		return r.handleError(ctx, t, err)
@@ -197,27 +215,10 @@ func (r *reconciler) maintain(ctx context.Context, t task) (reconcile.Result, er
 		return reconcile.Result{RequeueAfter: appliedPoll}, nil
 	}
 	result, err := r.observe(ctx, t, t.app.Generation)
-	if wait := time.Until(t.memory.copies.nextPrune); err == nil && wait > 0 {
+	if wait := t.memory.copies.UntilPrune(time.Now()); err == nil && wait > 0 {
 		result.RequeueAfter = cmp.Or(min(result.RequeueAfter, wait), wait)
 	}
 	return result, err
-}
-
-// mayCreate reports whether objects may be created. A missing Deployment is created if this process has
-// seen or created it since the current look, if the AppService or the entry is new since then, or if
-// the planner has answered. Where the first delivery failed, nothing is missing: it is tried again, and
-// a restart does not change the entry.
-// docs/decisions/a-missing-workload-is-a-question.md says why.
-func (r *reconciler) mayCreate(t task) bool {
-	look := r.looks.of(t.app.UID).ID
-	may := t.objects.deployment != nil || t.memory.seenSince == look ||
-		t.entry.Recreate == look || r.looks.isNew(t.app.UID, r.cluster) ||
-		t.entry.Phase == v1alpha1.ClusterFailed && t.entry.ObservedGeneration == 0
-	if may {
-		t.memory.seenSince = look
-		r.looks.forgetEntry(t.app.UID, r.cluster)
-	}
-	return may
 }
 
 // errStale is returned when the member's cache does not show yet what was applied a moment ago.
@@ -242,5 +243,5 @@ func (r *reconciler) resolveConflict(ctx context.Context, t task) (changed bool,
 		return false, errStale
 	}
 	clear(t.memory.unseen)
-	return r.apply(ctx, t)
+	return r.renderAndMaintain(ctx, t)
 }

@@ -145,6 +145,17 @@ func (r remover) deleteUnwanted(ctx context.Context, t task, existing object.Exi
 	return r.delete(ctx, t, existing)
 }
 
+// deleteService deletes the Service of the AppService or of an earlier one of its name. It reports
+// whether there was one.
+func (r remover) deleteService(ctx context.Context, t task) (deleted bool, err error) {
+	t.memory.forgetPruned("Service")
+	service := t.objects.facts["Service"]
+	if service == nil || !service.IsManagedByThisHub() {
+		return false, nil
+	}
+	return true, r.deleteUnwanted(ctx, t, *service)
+}
+
 // delete deletes an object of the AppService.
 func (r remover) delete(ctx context.Context, t task, existing object.Existing) error {
 	if existing.IsBeingDeleted() {

@@ -3,7 +3,6 @@ package delivery
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/http"
 	"testing"
 
@@ -89,9 +88,6 @@ func withExternalScaling(app *v1alpha1.AppService) { app.Spec.ExternallyScaled =
 
 func editImage(app *v1alpha1.AppService) { app.Spec.Image = "web:2" }
 
-// placeEverywhere is an edit that changes nothing on a member.
-func placeEverywhere(app *v1alpha1.AppService) { app.Spec.Placement = &v1alpha1.Placement{} }
-
 func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	t.Parallel()
 	s := deliveredSetup(t, withReplicas(3))
@@ -131,49 +127,24 @@ func TestAutoscaler_keeps_the_replicas(t *testing.T) {
 	s.expectWorkload("4 × web:3 A=1; ClusterIP 80→8080/TCP")
 }
 
-// The edit changes nothing else on the member, so only its generation says that the replicas are to
-// be decided again.
-func TestReplicas_that_were_left_to_an_autoscaler_are_taken_back_by_the_next_edit(t *testing.T) {
-	t.Parallel()
-	s := deliveredSetup(t, withReplicas(3))
-	scaler := s.createAutoscaler()
-	s.scale(7)
-	s.expectReadyWith(7)
-	s.must(onMember.Delete(t.Context(), scaler))
-	s.edit(placeEverywhere)
-	s.plan()
-	s.expectReport(s.ready())
-	s.expectWorkload("3 × web:1 A=1; ClusterIP 80→8080/TCP")
-}
-
 // Invariant 2: the member's cache does not yet show that the autoscaler has just scaled, and
 // another field must be sent.
 func TestAutoscaler_is_not_undone_by_a_stale_cache(t *testing.T) {
 	t.Parallel()
-	tests := map[string]func(*setup){
-		"by an edit":      func(s *setup) { s.edit(editImage) },
-		"by a correction": func(s *setup) { s.changeImageByOther("bad:1") },
-		"by inheritance":  func(s *setup) { s.recreateApp() },
-	}
-	for name, given := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := deliveredSetup(t, withReplicas(3))
-			s.createAutoscaler()
-			s.disengage()
-			s.connect()
-			given(s)
-			s.plan()
-			cached := s.deployment()
-			s.expectNeverFewer(3)
-			s.scale(7)
-			s.expectNeverFewer(7)
-			_, _, _ = s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{cached}})
-			_, _, err := s.reconcileOnce()
-			s.must(err)
-			s.expectWorkload(fmt.Sprintf("7 × %s A=1; ClusterIP 80→8080/TCP", s.app.Spec.Image))
-		})
-	}
+	s := deliveredSetup(t, withReplicas(3))
+	s.createAutoscaler()
+	s.disengage()
+	s.connect()
+	s.edit(editImage)
+	s.plan()
+	cached := s.deployment()
+	s.expectNeverFewer(3)
+	s.scale(7)
+	s.expectNeverFewer(7)
+	_, _, _ = s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{cached}})
+	_, _, err := s.reconcileOnce()
+	s.must(err)
+	s.expectWorkload("7 × web:2 A=1; ClusterIP 80→8080/TCP")
 }
 
 // An autoscaler matters only if it may have changed the replicas.
@@ -210,28 +181,6 @@ func TestEdit_asks_for_autoscalers_only_when_the_replicas_differ(t *testing.T) {
 	s.expectWorkload("4 × web:3 A=1; ClusterIP 80→8080/TCP")
 }
 
-func TestAutoscaler_of_another_target_is_ignored(t *testing.T) {
-	t.Parallel()
-	tests := map[string]func(*setup){
-		"of another name": func(s *setup) {
-			s.createAutoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Name = "other" })
-		},
-		"of another kind": func(s *setup) {
-			s.createAutoscaler(func(a *autoscalingv2.HorizontalPodAutoscaler) { a.Spec.ScaleTargetRef.Kind = "StatefulSet" })
-		},
-	}
-	for name, given := range tests {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := deliveredSetup(t, withReplicas(3))
-			given(s)
-			s.scale(7)
-			s.expectEvents(v1alpha1.ReasonDriftCorrected, "kube-controller-manager changed spec.replicas of Deployment web; the change was reverted")
-			s.expectWorkload("3 × web:1 A=1; ClusterIP 80→8080/TCP")
-		})
-	}
-}
-
 // An autoscaler that cannot be listed may exist: raised replicas stay, and only an edit changes
 // them.
 func TestAutoscaler_that_cannot_be_listed_keeps_the_replicas(t *testing.T) {
@@ -256,10 +205,6 @@ func TestExternallyScaled_AppService(t *testing.T) {
 		least  int32 // the lowest number at any time
 		want   string
 	}{
-		"keeps its initial replicas when it is edited": {
-			func(s *setup) { s.edit(editImage); s.plan() }, 3,
-			"3 × web:2 A=1; ClusterIP 80→8080/TCP",
-		},
 		"keeps its replicas when drift is corrected": {
 			func(s *setup) {
 				s.changeImageByOther("bad:1")
@@ -295,10 +240,6 @@ func TestExternallyScaled_AppService(t *testing.T) {
 			}, 3,
 			"3 × web:2; ClusterIP 80→8080/TCP",
 		},
-		"does not follow spec.replicas": {
-			func(s *setup) { s.scale(7); s.edit(withReplicas(1)); s.plan() }, 3,
-			"7 × web:1 A=1; ClusterIP 80→8080/TCP",
-		},
 		"follows spec.replicas again when it is no longer externally scaled": {
 			func(s *setup) {
 				s.scale(7)
@@ -306,10 +247,6 @@ func TestExternallyScaled_AppService(t *testing.T) {
 				s.plan()
 			}, 3,
 			"5 × web:1 A=1; ClusterIP 80→8080/TCP",
-		},
-		"is inherited with its current replicas": {
-			func(s *setup) { s.scale(7); s.recreateApp(); s.plan() }, 3,
-			"7 × web:1 A=1; ClusterIP 80→8080/TCP",
 		},
 	}
 	for name, test := range tests {

@@ -23,7 +23,7 @@ func (r *reconciler) holdTakenBack(ctx context.Context, t task) (isHeld bool, re
 	if t.memory.seenSince == look || t.entry.Recreate == look || !isTakenBack(t.app, t.entry, t.objects) {
 		return false, reconcile.Result{}, nil
 	}
-	isConfirmed, err := r.confirmTakenBack(ctx, t)
+	isConfirmed, err := r.reader.confirmTakenBack(ctx, t, r.hubLive, r.cluster)
 	if err != nil {
 		return true, reconcile.Result{}, err
 	}
@@ -44,18 +44,18 @@ func isTakenBack(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, found 
 
 // confirmTakenBack reports whether the hub and the member themselves show that the revision of the entry
 // was taken back. The report may halt a rollout, so a cache that lags must not cause it.
-func (r *reconciler) confirmTakenBack(ctx context.Context, t task) (bool, error) {
+func (r objectReader) confirmTakenBack(ctx context.Context, t task, hubLive client.Reader, cluster string) (bool, error) {
 	app := &v1alpha1.AppService{}
-	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); apierrors.IsNotFound(err) {
+	if err := hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); apierrors.IsNotFound(err) {
 		return false, nil
 	} else if err != nil {
 		return false, fmt.Errorf("read AppService: %w", err)
 	}
-	entry, _, err := entries.Of(ctx, r.hubLive, app, r.cluster)
+	entry, _, err := entries.Of(ctx, hubLive, app, cluster)
 	if err != nil || entry == nil || app.UID != t.app.UID || entry.Revision != t.entry.Revision {
 		return false, err
 	}
-	found, err := r.reader.fromMember(ctx, app, entry)
+	found, err := r.fromMember(ctx, app, entry)
 	if err != nil {
 		return false, err
 	}

@@ -1,6 +1,3 @@
-// Package copies writes the copies of ConfigMaps and Secrets that travel with an AppService to a
-// member, and keeps the record of them in the Deployment. It reads no ConfigMap and no Secret of a
-// member, and no text of it has the content of a Secret.
 package copies
 
 import (

@@ -1,20 +1,18 @@
 package object
 
 import (
-	"context"
 	"fmt"
 	"maps"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // adoptionPoll is when to check again whether a Service can be adopted, beside the events of the
@@ -23,64 +21,47 @@ const adoptionPoll = 10 * time.Second
 
 // adopt takes over an unmanaged object, as the conflict policy allows. It restarts no pods, unless
 // the pod template differs and the policy is Adopt.
-func (m *Member) adopt(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured) (Result, error) {
-	missing, err := m.Differ.missing(existing.Object, withoutIdentity(facts, desired))
+func (d *decision) adopt() (Step, error) {
+	found, err := diff(d.current.Object, d.withoutIdentity())
 	if err != nil {
-		return Result{}, err
+		return Step{}, err
 	}
-	template, err := m.templateChange(ctx, facts, existing.Object, desired, missing)
+	missing := found.missing()
+	if d.needsAnswer(missing) {
+		return d.dryRun("ask what adoption changes of Deployment " + d.current.GetName()), nil
+	}
+	template, err := d.templateChange(missing)
 	if err != nil {
-		return Result{}, err
+		return Step{}, err
 	}
-	if (template != "" || !missing.Empty()) && facts.App.Spec.ConflictPolicy == v1alpha1.ConflictAdoptIfIdentical {
-		return blocked(existing.Conflict(existing.OwnedBy + notIdentical(existing.Object, desired, missing, template)))
+	if (template != "" || !missing.Empty()) && d.adoptsIdentical() {
+		return d.blocked(d.current.Conflict(d.current.OwnedBy + d.notIdentical(missing, template))), nil
 	}
-	if service, isService := existing.Object.(*corev1.Service); isService && selectsOthers(service, desired) && !facts.HasRolledOut() {
+	if service, isService := d.current.Object.(*corev1.Service); isService && selectsOthers(service, d.desired) && !d.HasRolledOut {
 		// Its traffic goes to the pods that it selects now until the pods of the Deployment are
 		// ready.
-		return blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: adoptionPoll, Message: "waiting for the Deployment to roll out; the Service is adopted afterwards"})
+		return d.blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: adoptionPoll, Message: "waiting for the Deployment to roll out; the Service is adopted afterwards"}), nil
 	}
-	if err := facts.Verify(ctx); err != nil {
-		return Result{}, err
+	step := d.apply(Adopt)
+	step.Restart, step.takeOver = template, replaceLists
+	if missing.Empty() || isDeployment(d.current.Object) && !touchesTemplate(missing) {
+		step.takeOver = takeFields // fields that are not desired stay with their owners
 	}
-	if err := facts.BeforeAdopt(ctx, existing.Object); err != nil {
-		return Result{}, err
-	}
-	if template != "" {
-		facts.OnRestart(existing.Object, template)
-	}
-	result := Result{Action: Adopted, Object: existing.Object, AppliedHash: hashOf(desired)}
-	if missing.Empty() || isDeployment(existing.Object) && !touchesTemplate(missing) {
-		// Fields that are not desired stay with their owners.
-		return result, m.takeOwnership(ctx, existing.Object, desired)
-	}
-	return result, m.replaceLists(ctx, existing.Object, desired)
+	return step, nil
 }
 
-// inherit takes over the object of an earlier AppService of this name, which the hub no longer
-// has. The hub is read live, so that an operator whose cache is behind does not return the object to
-// the earlier AppService.
-// docs/decisions/objects-of-a-previous-appservice-are-inherited.md says why.
-func (m *Member) inherit(ctx context.Context, facts Facts, existing Existing, desired *unstructured.Unstructured) (Result, error) {
-	if err := facts.Verify(ctx); err != nil {
-		return Result{}, err
-	}
-	if err := facts.BeforeAdopt(ctx, existing.Object); err != nil {
-		return Result{}, err
-	}
-	result, err := m.applyTo(ctx, existing.Object, desired, Adopted)
-	result.PreviousUID = types.UID(existing.GetAnnotations()[v1alpha1.AnnotationUID])
-	return result, err
+func (d *decision) adoptsIdentical() bool {
+	return d.App.Spec.ConflictPolicy == v1alpha1.ConflictAdoptIfIdentical
 }
 
 // withoutIdentity returns the desired object without what an unmanaged one cannot have: the marks,
 // and the selector of Fleetwright. A Service must already select the pods of an adopted Deployment.
-func withoutIdentity(facts Facts, desired *unstructured.Unstructured) *unstructured.Unstructured {
-	bare := desired.DeepCopy()
+func (d *decision) withoutIdentity() *unstructured.Unstructured {
+	bare := d.desired.DeepCopy()
 	bare.SetUID("")
 	bare.SetLabels(nil)
 	bare.SetAnnotations(nil)
-	if desired.GetKind() != "Service" || !workload.HasOwnSelector(facts.Deployment) {
+	if bare.GetKind() != "Service" || !d.KeepsSelector {
 		unstructured.RemoveNestedField(bare.Object, "spec", "selector")
 	}
 	return bare
@@ -92,8 +73,42 @@ func selectsOthers(service *corev1.Service, desired *unstructured.Unstructured) 
 	return !maps.Equal(service.Spec.Selector, selector)
 }
 
+// needsAnswer reports whether only the member can say how adoption would change the pod template of
+// a Deployment: an apply also changes the order of lists, which the comparison of fields does not
+// see.
+func (d *decision) needsAnswer(missing *fieldpath.Set) bool {
+	// If fields differ, AdoptIfIdentical refuses the object anyhow, and the member may refuse it too.
+	isDecided := touchesTemplate(missing) || !missing.Empty() && d.adoptsIdentical()
+	return isDeployment(d.current.Object) && !isDecided && !d.isAnswered()
+}
+
+// templateChange returns how adoption would change the pod template of a Deployment, which replaces
+// its pods, or nothing.
+func (d *decision) templateChange(missing *fieldpath.Set) (string, error) {
+	deployment, isDeployment := d.current.Object.(*appsv1.Deployment)
+	switch {
+	case !isDeployment:
+		return "", nil
+	case touchesTemplate(missing):
+		return differing(withinTemplate(missing)), nil
+	case d.Live.Refusal != nil:
+		return "", fmt.Errorf("ask what adoption changes of Deployment %s: %w", deployment.Name, d.Live.Refusal)
+	case d.Live.Answer == nil:
+		return "", nil // it is refused anyhow
+	}
+	var after appsv1.DeploymentSpec
+	if err := convert(d.Live.Answer, &after, "spec"); err != nil {
+		return "", err
+	}
+	SanitizeQuantities(&after)
+	if equality.Semantic.DeepEqual(deployment.Spec.Template, after.Template) {
+		return "", nil
+	}
+	return "an apply changes the order of its lists", nil
+}
+
 // notIdentical returns what keeps an object from being adopted by AdoptIfIdentical, and what to do.
-func notIdentical(existing client.Object, desired *unstructured.Unstructured, missing *fieldpath.Set, template string) string {
+func (d *decision) notIdentical(missing *fieldpath.Set, template string) string {
 	differs, does := template, "replaces its pods"
 	if !missing.Empty() {
 		differs = differing(missing)
@@ -102,7 +117,7 @@ func notIdentical(existing client.Object, desired *unstructured.Unstructured, mi
 		does = "changes it"
 	}
 	message := "; it is not identical, so spec.conflictPolicy AdoptIfIdentical does not adopt it: " + differs
-	if name, differs := otherContainerName(existing, desired); differs {
+	if name, differs := otherContainerName(d.current.Object, d.desired); differs {
 		return fmt.Sprintf("%s; its container is named %q: set spec.containerName to that name", message, name)
 	}
 	return fmt.Sprintf("%s; change the AppService to match, or set spec.conflictPolicy to Adopt, which %s", message, does)

@@ -16,29 +16,15 @@ import (
 )
 
 // create creates an object, and its namespace if that is missing.
-func (m *Member) create(ctx context.Context, facts Facts, desired *unstructured.Unstructured) (Result, error) {
-	stamped := createOnly(stamp(facts, desired))
-	err := m.apply(ctx, stamped)
-	if isNamespaceMissing(err, facts.App.Namespace) {
-		if err := m.createNamespace(ctx, facts.App.Namespace); err != nil {
-			return Result{}, err
-		}
-		err = m.apply(ctx, stamped)
+func (m *Member) create(ctx context.Context, desired *unstructured.Unstructured) error {
+	err := m.apply(ctx, desired)
+	if !isNamespaceMissing(err, desired.GetNamespace()) {
+		return err
 	}
-	if err != nil {
-		return Result{}, err
+	if err := m.createNamespace(ctx, desired.GetNamespace()); err != nil {
+		return err
 	}
-	return Result{Action: Created, AppliedHash: hashOf(desired), UID: stamped.GetUID()}, nil
-}
-
-// createOnly returns an object whose apply fails if there is an object of that name. The cache is
-// selected by label, so it does not show unmanaged objects: an apply must not overwrite one. An
-// apply with a resource version creates an object, or conflicts; no object has version 1.
-// docs/decisions/a-create-never-merges.md says why.
-func createOnly(desired *unstructured.Unstructured) *unstructured.Unstructured {
-	created := desired.DeepCopy()
-	created.SetResourceVersion("1")
-	return created
+	return m.apply(ctx, desired)
 }
 
 // isNamespaceMissing reports whether an apply failed because the namespace does not exist.

@@ -2,6 +2,7 @@ package object
 
 import (
 	"fmt"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -12,68 +13,41 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/typed"
 )
 
-// Differ compares an object with a desired one by the rules of server-side apply: lists with keys
-// are compared by key, and fields that are not applied do not count. It is safe for concurrent use.
-type Differ struct {
-	types managedfields.TypeConverter
-}
-
-// NewDiffer returns a Differ for the kinds of Kubernetes. It is large: one serves all members.
-// docs/decisions/objects-are-compared-by-the-rules-of-server-side-apply.md says why.
-func NewDiffer() Differ {
-	return Differ{types: applyconfigurations.NewTypeConverter(scheme.Scheme)}
-}
+// converter has the kinds of Kubernetes. It is large: one serves all members.
+var converter = sync.OnceValue(func() managedfields.TypeConverter {
+	return applyconfigurations.NewTypeConverter(scheme.Scheme)
+})
 
 // difference is how an object differs from its desired state.
-type difference struct {
-	desired *unstructured.Unstructured
-	// missing are the desired fields that the object does not hold.
-	missing *fieldpath.Set
-	// complete reports that the object holds every desired field, so that the member discards none.
-	complete bool
-	// onlyVersion is the only version of the object that may be changed; empty if any may be.
-	onlyVersion string
+type difference struct{ *typed.Comparison }
+
+// diff compares an object with a desired one by the rules of server-side apply: lists with keys are
+// compared by key, and fields that are not applied do not count. The object must have its kind set.
+// docs/decisions/objects-are-compared-by-the-rules-of-server-side-apply.md says why.
+func diff(object runtime.Object, desired *unstructured.Unstructured) (difference, error) {
+	wanted, fields, err := desiredFields(desired)
+	if err != nil {
+		return difference{}, err
+	}
+	existing, err := converter().ObjectToTyped(object, typed.AllowDuplicates)
+	if err != nil {
+		return difference{}, fmt.Errorf("read the existing object: %w", err)
+	}
+	found, err := wanted.Compare(existing.ExtractItems(fields))
+	if err != nil {
+		return difference{}, fmt.Errorf("compare: %w", err)
+	}
+	return difference{found}, nil
 }
 
-// missing returns the desired fields that the object does not hold. The object must have its kind
-// set.
-func (d Differ) missing(object runtime.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {
-	difference, err := d.compare(object, desired)
-	if err != nil {
-		return nil, err
-	}
-	return difference.Added.Union(difference.Modified).Union(difference.Removed), nil
+// missing returns the desired fields that the object does not hold.
+func (d difference) missing() *fieldpath.Set {
+	return d.Added.Union(d.Modified).Union(d.Removed)
 }
 
 // absent returns the desired fields that the object does not have at all. A field with another
 // value is not absent.
-func (d Differ) absent(object runtime.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {
-	difference, err := d.compare(object, desired)
-	if err != nil {
-		return nil, err
-	}
-	return difference.Removed.Leaves(), nil
-}
-
-func (d Differ) compare(object runtime.Object, desired *unstructured.Unstructured) (*typed.Comparison, error) {
-	wanted, err := d.types.ObjectToTyped(desired)
-	if err != nil {
-		return nil, fmt.Errorf("read the desired object: %w", err)
-	}
-	existing, err := d.types.ObjectToTyped(object, typed.AllowDuplicates)
-	if err != nil {
-		return nil, fmt.Errorf("read the existing object: %w", err)
-	}
-	fields, err := wanted.ToFieldSet()
-	if err != nil {
-		return nil, fmt.Errorf("list the desired fields: %w", err)
-	}
-	difference, err := wanted.Compare(existing.ExtractItems(fields))
-	if err != nil {
-		return nil, fmt.Errorf("compare: %w", err)
-	}
-	return difference, nil
-}
+func (d difference) absent() *fieldpath.Set { return d.Removed.Leaves() }
 
 // identity has the fields that no manager owns.
 var identity = fieldpath.NewSet(
@@ -81,22 +55,30 @@ var identity = fieldpath.NewSet(
 	fieldpath.MakePathOrDie("metadata", "namespace"), fieldpath.MakePathOrDie("metadata", "name"), fieldpath.MakePathOrDie("metadata", "uid"),
 )
 
-// fields returns the desired fields that a manager can own.
-func (d Differ) fields(desired *unstructured.Unstructured) (*fieldpath.Set, error) {
-	wanted, err := d.types.ObjectToTyped(desired)
+// ownableFields returns the desired fields that a manager can own.
+func ownableFields(desired *unstructured.Unstructured) (*fieldpath.Set, error) {
+	_, fields, err := desiredFields(desired)
 	if err != nil {
-		return nil, fmt.Errorf("read the desired object: %w", err)
-	}
-	fields, err := wanted.ToFieldSet()
-	if err != nil {
-		return nil, fmt.Errorf("list the desired fields: %w", err)
+		return nil, err
 	}
 	return fields.Difference(identity), nil
 }
 
-// spec returns all fields of an object's spec.
-func (d Differ) spec(object runtime.Object) (*fieldpath.Set, error) {
-	whole, err := d.types.ObjectToTyped(object, typed.AllowDuplicates)
+func desiredFields(desired *unstructured.Unstructured) (*typed.TypedValue, *fieldpath.Set, error) {
+	wanted, err := converter().ObjectToTyped(desired)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the desired object: %w", err)
+	}
+	fields, err := wanted.ToFieldSet()
+	if err != nil {
+		return nil, nil, fmt.Errorf("list the desired fields: %w", err)
+	}
+	return wanted, fields, nil
+}
+
+// specFields returns all fields of an object's spec.
+func specFields(object runtime.Object) (*fieldpath.Set, error) {
+	whole, err := converter().ObjectToTyped(object, typed.AllowDuplicates)
 	if err != nil {
 		return nil, fmt.Errorf("read the existing object: %w", err)
 	}

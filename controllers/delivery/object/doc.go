@@ -1,5 +1,9 @@
 // Package object makes one object on one member hold its desired fields, by server-side apply.
 //
+// [Decide] is pure: from the facts about an object it decides the next [Step]. [Member.Do] does the
+// step, and is the only one that sends requests. A step may also be to read something from the member
+// itself, because no other step can be decided without it.
+//
 // # Terms
 //
 //   - The hub is the cluster with the AppServices. Its ID is an annotation on every object that it
@@ -13,29 +17,29 @@
 //
 // Once for each member:
 //
-//	member := &object.Member{HubID: id, Differ: object.NewDiffer(), Client: client, Live: apiReader}
-//
-// A [Differ] is large, so all members share one. OnApply is optional.
+//	member := &object.Member{HubID: id, Client: client, Live: apiReader}
 //
 // For each object, where cached is a copy of what the member's cache has:
 //
 //	object.SetKind(cached)            // a typed object has none after reading
 //	object.SanitizeQuantities(cached) // a member may report values that are expensive to compare
 //	existing := object.Inspect(id, app, entry, cached)
-//	result, err := member.Ensure(ctx, object.Facts{
-//		App: app, Entry: entry, Existing: &existing, Deployment: deployment,
-//		HasRolledOut: hasRolledOut, Verify: verify, BeforeAdopt: beforeAdopt, OnRestart: onRestart,
-//		AppliedHash: lastAppliedHash, Pruned: lastPruned, Complete: lastComplete,
-//	}, desired)
+//	facts := object.Facts{HubID: id, App: app, Entry: entry, Existing: &existing, Memory: last, Now: now}
+//	for range object.MaxSteps {
+//		step, err := object.Decide(facts, desired)
+//		...  // if step.Action is Adopt: read the hub live, and announce step.Restart
+//		result, err := member.Do(ctx, step)
+//		if result.Live == nil {
+//			return result // and keep result.Memory
+//		}
+//		facts.Live = *result.Live
+//	}
 //
 // What to pass, and what to keep:
 //
-//   - App, Entry, HasRolledOut, Verify, BeforeAdopt and OnRestart are required: adoption calls the
-//     four functions. Existing and Deployment are nil if the cache has no such object.
 //   - desired is rendered by package workload, which also sets its hash.
-//   - The package keeps no state. The caller remembers AppliedHash and Pruned of the last [Result]
-//     in which they were set, and Complete of the last Result, also if it is nil. The caller passes
-//     them to the next call. All may be missing.
+//   - The package keeps no state. The caller keeps the Memory of each Result, and passes it to the
+//     next call. It may be lost.
 //   - The package emits no events. The caller announces what the Result says.
 //
 // What to do with the outcome:
@@ -47,6 +51,23 @@
 //     the same object, the cache is behind: wait for the watch.
 //   - Another error: retry with a back-off.
 //
+// # How it is decided
+//
+//	no object                      Create, which fails if there is one
+//	ahead of the hub               Blocked
+//	lacks nothing                  Unchanged, or Record if the record of copies differs
+//	being deleted                  Blocked
+//	not ours, or drifted           NeedLive object; if it lacks nothing there: Stale
+//	  of somebody else             Blocked, unless the conflict policy allows to adopt it
+//	  unmanaged                    NeedLive dryRun of a Deployment; Adopt, or Blocked
+//	  of an earlier AppService     Adopt
+//	  changed by another manager   Correct, or Blocked if that was done too often
+//	  discarded by the member      NeedLive dryRun; Update if it would keep a field, else Unchanged
+//	lacks something                Update
+//
+// Before an object with replicas is compared, NeedLive autoscalers finds out whether the replicas are
+// desired. An Update of the cached version that leaves them as they are does without.
+//
 // # Invariants
 //
 //   - Nothing is sent if the object holds every desired field. Other fields belong to other
@@ -54,13 +75,13 @@
 //   - A create fails if there is an object of that name, and an update names the UID that was read.
 //     So an object that the cache does not show is never overwritten, even in a race.
 //   - An unmanaged object is adopted only as the conflict policy allows, and an object of another
-//     hub never. Before an adoption, Verify must confirm that the AppService and its entry are
-//     still the same on the hub. An adoption restarts no pods unless the policy is Adopt.
+//     hub never. An adoption restarts no pods unless the policy is Adopt.
 //   - A field that the member discards is not sent again before PruneRetry.
 //   - Drift is corrected only after a live read of the member confirms it, because the cache may be
 //     behind the last apply.
 //   - spec.replicas always has an owner, so that it never falls back to its default.
 //
-// [Member.Delete], [Member.DeleteVersion] and [Member.Release] check nothing. The caller must have
-// read the hub live, and have found there that the object is to be deleted or released.
+// Adoptions, [Member.Delete], [Member.DeleteVersion] and [Member.Release] check nothing on the hub.
+// The caller must have read it live, and have found there that the object is to be adopted, deleted
+// or released.
 package object

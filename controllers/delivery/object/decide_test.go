@@ -14,23 +14,24 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// compared is an object that a member is deleting. So Ensure sends nothing: it returns Unchanged if
+// compared is an object that a member is deleting. So there is nothing to do: Decide returns Unchanged if
 // the object holds every desired field, and otherwise Blocked.
 type compared struct {
 	*testing.T
-	member   *Member
 	facts    Facts
 	desired  *unstructured.Unstructured
 	existing client.Object
+	adopted  *appsv1.Deployment
 }
 
 // newCompared returns an object that holds every desired field.
 func newCompared(t *testing.T, kind string) *compared {
-	c := &compared{T: t, member: &Member{HubID: "hub-1", Differ: NewDiffer()}}
+	c := &compared{T: t}
+	c.facts.HubID = "hub-1"
 	c.facts.App, c.facts.Entry = &v1alpha1.AppService{}, &v1alpha1.ClusterStatus{Name: "east", Replicas: 2}
 	c.facts.App.Namespace, c.facts.App.Name, c.facts.App.UID, c.facts.App.Generation = "shop", "web", "uid-1", 1
 	c.facts.App.Spec.Image, c.facts.App.Spec.Ports = "web:1", []v1alpha1.ServicePort{{Port: 80}}
-	c.facts.App.Spec.ExternallyScaled = true // otherwise Ensure asks for autoscalers
+	c.facts.App.Spec.ExternallyScaled = true // otherwise it must be known whether there are autoscalers
 	c.existing = map[string]client.Object{"Deployment": &appsv1.Deployment{}, "Service": &corev1.Service{}}[kind]
 	c.render(kind)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(c.desired.Object, c.existing); err != nil {
@@ -46,7 +47,7 @@ func (c *compared) render(kind string) {
 	c.Helper()
 	rendered, err := workload.Render(c.facts.App, c.facts.Entry, &v1alpha1.MemberCluster{}, "hub-1", nil)
 	if err == nil {
-		rendered, err = rendered.KeepSelector(c.facts.Deployment, nil)
+		rendered, err = rendered.KeepSelector(c.adopted, nil)
 	}
 	if err != nil {
 		c.Fatal(err)
@@ -60,14 +61,14 @@ func (c *compared) expect(want Action) {
 	existing := Inspect("hub-1", c.facts.App, c.facts.Entry, c.existing)
 	existing.Newer = false
 	c.facts.Existing = &existing
-	result, err := c.member.Ensure(c.Context(), c.facts, c.desired)
+	step, err := Decide(c.facts, c.desired)
 	if err != nil {
 		c.Fatal(err)
 	}
-	if result.Action != want {
-		c.Errorf("got %s, want %s", result.Action, want)
+	if step.Action != want {
+		c.Errorf("got %s, want %s", step.Action, want)
 	}
-	c.facts.Complete = result.Complete
+	c.facts.Memory = step.Memory
 }
 
 func drift(c *compared) {
@@ -92,9 +93,9 @@ func TestComparison_is_repeated(t *testing.T) {
 			c.render("Service")
 		}, kind: "Service"},
 		"with another selector": {change: func(c *compared) {
-			c.facts.Deployment = &appsv1.Deployment{}
-			c.facts.Deployment.Name = "web"
-			c.facts.Deployment.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "adopted"}}
+			c.facts.KeepsSelector, c.adopted = true, &appsv1.Deployment{}
+			c.adopted.Name = "web"
+			c.adopted.Spec.Selector = &metav1.LabelSelector{MatchLabels: map[string]string{"app": "adopted"}}
 			c.render("Service")
 		}, kind: "Service"},
 		"with other initial replicas": {
@@ -146,6 +147,6 @@ func TestComparison_that_found_nothing_to_do_is_not_repeated(t *testing.T) {
 	c.expect(Unchanged)
 	drift(c)
 	c.expect(Unchanged)
-	c.facts.Complete = nil
+	c.facts.Memory = Memory{}
 	c.expect(Blocked)
 }

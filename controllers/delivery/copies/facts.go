@@ -1,0 +1,174 @@
+package copies
+
+import (
+	"cmp"
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/numbering"
+	"github.com/fleetwright/fleetwright/controllers/revision"
+	"github.com/fleetwright/fleetwright/controllers/workload"
+)
+
+// Facts are what is decided on.
+type Facts struct {
+	App   *v1alpha1.AppService
+	Entry *v1alpha1.ClusterStatus
+	// Needed are the copies that the member needs.
+	Needed []workload.Copy
+	// Deployment is the Deployment in the member's cache; nil if there is none.
+	Deployment *appsv1.Deployment
+	// IsOwned is set if the Deployment belongs to the AppService, and IsManaged also if it belongs to
+	// an earlier one of its name.
+	IsOwned, IsManaged bool
+	// HasRolledOut is set if the Deployment is owned and completely available.
+	HasRolledOut bool
+	// NewOwner is the UID of a Deployment that was created a moment ago, or is about to be adopted.
+	NewOwner types.UID
+	// Memory is changed by what is learned and done.
+	Memory *Memory
+	Now    time.Time
+}
+
+// Any reports whether the AppService has or had copies on the member.
+func (f Facts) Any() bool {
+	return len(f.Needed) > 0 || len(f.Memory.known) > 0 || f.annotation() != ""
+}
+
+// annotation returns the record of a managed Deployment as it is written.
+func (f Facts) annotation() string {
+	if !f.IsManaged {
+		return ""
+	}
+	return f.Deployment.Annotations[v1alpha1.AnnotationCopies]
+}
+
+// Record returns the copies that the Deployment lists.
+func (f Facts) Record() Record { return ParseRecord(f.annotation()) }
+
+// Confirmed returns the copies in the record that are on the member for sure.
+func (f Facts) Confirmed() Record {
+	return f.Record().Without(func(key Key) bool { return !f.Memory.isApplied(key) && !f.isConfirmed(key) })
+}
+
+// needs reports whether the member needs a copy.
+func (f Facts) needs(key Key) bool {
+	return slices.ContainsFunc(f.Needed, func(c workload.Copy) bool { return KeyOf(c) == key })
+}
+
+// Annotation returns the record that the Deployment must have, as it is written. That of a new
+// Deployment is not confirmed. It stays so if the rollout of the Deployment will prove that the copies
+// are there, which saves a request for each member.
+func (f Facts) Annotation() string {
+	record := f.desiredRecord()
+	isOptional := func(needed workload.Copy) bool { return !f.isRequired(KeyOf(needed)) }
+	switch deployment := f.Deployment; {
+	case deployment == nil:
+		return record.String()
+	case f.IsOwned && f.annotation() == record.String() && !slices.ContainsFunc(f.Needed, isOptional):
+		return record.String()
+	default:
+		return record.ConfirmedFor(deployment.UID)
+	}
+}
+
+// desiredRecord returns what the Deployment lists already, what this process knows, and what the
+// member needs.
+func (f Facts) desiredRecord() Record {
+	record := f.Record()
+	for _, key := range slices.SortedFunc(maps.Keys(f.Memory.known), compareKeys) {
+		if s := f.Memory.known[key]; s.isThere {
+			record = record.With(Recorded{Key: key, Serial: s.serial})
+		}
+	}
+	record = record.Without(func(key Key) bool { return f.Memory.isDeleted(key) && !f.needs(key) })
+	for _, needed := range f.Needed {
+		if _, found := record.Serial(KeyOf(needed)); !found {
+			record = record.With(Recorded{Key: KeyOf(needed), Serial: needed.Serial})
+		}
+	}
+	return record.Bounded(f.needs)
+}
+
+func compareKeys(a, b Key) int {
+	return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name))
+}
+
+// isConfirmed reports whether a copy that the record lists was applied for the Deployment on the
+// member: the record says so, or the Deployment has rolled out and could not have without the copy. The
+// record names another Deployment if somebody created the Deployment again from a backup.
+func (f Facts) isConfirmed(key Key) bool {
+	switch ConfirmedOwner(f.annotation(), f.Deployment.UID) {
+	case f.Deployment.UID:
+		return true
+	case "":
+		return f.isRequired(key) && f.HasRolledOut
+	}
+	return false
+}
+
+// isRequired reports whether the Deployment on the member has pods that do not start without the copy.
+func (f Facts) isRequired(key Key) bool {
+	spec := &f.Deployment.Spec
+	return ptr.Deref(spec.Replicas, 1) > 0 && IsRequired(&spec.Template.Spec, key)
+}
+
+// learn brings the memory up to date with the Deployment that owns the copies. The record counts for
+// copies that the Deployment uses. Others may have been deleted by a process that ended before it
+// could write that. It does not count for a Deployment whose copies may never have been applied: one
+// of an earlier AppService, one that has taken the place of another, and one whose record is not
+// confirmed. A content that is newer than that of the hub is left alone. A serial that is an outlier
+// says nothing about the content, so the copy is applied.
+func (f Facts) learn() {
+	memory := f.Memory
+	isReplaced := memory.owner != "" && memory.owner != f.Deployment.UID || !f.IsOwned
+	memory.beginFor(f.Deployment.UID)
+	record, uses := f.Record(), f.usedNames()
+	for _, needed := range f.Needed {
+		key := KeyOf(needed)
+		if known, isKnown := memory.known[key]; isKnown {
+			memory.known[key] = known.compareWith(record, key)
+			continue
+		}
+		memory.known[key] = state{}
+		serial, isRecorded := record.Serial(key)
+		isRecorded = isRecorded && !numbering.IsOutlier(serial, max(needed.Serial, f.App.Status.ConfigurationSerial))
+		if isRecorded && !isReplaced && f.isConfirmed(key) && (serial > needed.Serial || uses(key.Name)) {
+			memory.known[key] = state{isThere: true, serial: serial, isRecorded: true, recorded: serial}
+		}
+	}
+}
+
+// learnNew brings the memory up to date with a Deployment that owns no copies yet, except for those
+// that were applied before an earlier try failed.
+func (f Facts) learnNew() {
+	f.Memory.beginFor(f.NewOwner)
+	for _, needed := range f.Needed {
+		if _, isKnown := f.Memory.known[KeyOf(needed)]; !isKnown {
+			f.Memory.known[KeyOf(needed)] = state{}
+		}
+	}
+}
+
+// usedNames returns a function that reports whether the Deployment on the member uses the copy with
+// this name. A copy that no pod refers to is used by the revision that lists it.
+func (f Facts) usedNames() func(string) bool {
+	if revision.Of(f.Deployment) == f.Entry.Revision {
+		return func(string) bool { return true }
+	}
+	var template []byte
+	return func(name string) bool {
+		if template == nil {
+			template, _ = json.Marshal(f.Deployment.Spec.Template.Spec)
+		}
+		return strings.Contains(string(template), name)
+	}
+}
