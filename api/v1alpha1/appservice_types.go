@@ -417,6 +417,21 @@ func (a *AppService) DesiredReplicas() int32 {
 	return *a.Spec.Replicas
 }
 
+// IsDeleting reports whether the AppService is being deleted.
+func (a *AppService) IsDeleting() bool { return !a.DeletionTimestamp.IsZero() }
+
+// IsSuspended reports whether spec.suspend forbids changes on every cluster. A deletion is never
+// suspended.
+func (a *AppService) IsSuspended() bool { return a.Spec.Suspend && !a.IsDeleting() }
+
+// IsDivided reports whether the clusters divide the replicas.
+func (a *AppService) IsDivided() bool {
+	return a.Spec.ReplicaPolicy != nil && a.Spec.ReplicaPolicy.Type == ReplicasDivided
+}
+
+// IsOrphaning reports whether a removal leaves the workload running.
+func (a *AppService) IsOrphaning() bool { return a.Spec.DeletionPolicy == DeletionOrphan }
+
 // HasConfiguration reports whether ConfigMaps or Secrets travel with the AppService, or did when its
 // status was written. Then its revisions have more than the template: the spec may have none yet.
 func (a *AppService) HasConfiguration() bool {

@@ -18,6 +18,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -165,13 +166,13 @@ func TestEvents_of_a_rollout_have_an_action_for_each_stage(t *testing.T) {
 	broadcaster.StartRecordingToSink(stop)
 	t.Cleanup(broadcaster.Shutdown)
 	r := newReconciler(hub, hub, broadcaster.NewRecorder(hub.Scheme(), "fleetwright"), s.observations, s.options)
-	decision := rollout.Decision{Rollout: v1alpha1.RolloutStatus{Revision: 7, StableRevision: 6, Phase: v1alpha1.RolloutProgressing}}
+	decision := rollout.Decision{Outcome: stages.Outcome{Rollout: v1alpha1.RolloutStatus{Revision: 7, StableRevision: 6, Phase: v1alpha1.RolloutProgressing}}}
 	app := s.app.DeepCopy()
 	app.Spec.Rollout = &v1alpha1.Rollout{}
 	for _, stage := range []string{"canary", "eu"} {
 		app.Spec.Rollout.Stages = append(app.Spec.Rollout.Stages, v1alpha1.RolloutStage{Name: stage})
 		decision.Rollout.Stages = append(decision.Rollout.Stages, v1alpha1.RolloutStageStatus{Name: stage, Clusters: 2, Available: 2, Phase: v1alpha1.StageCompleted})
-		decision.Transitions = append(decision.Transitions, rollout.Transition{Type: rollout.StageCompleted, Revision: 7, Stage: stage})
+		decision.Transitions = append(decision.Transitions, stages.Transition{Type: stages.StageCompleted, Revision: 7, Stage: stage})
 	}
 	r.announceRollout(rollout.Input{App: app}, decision)
 	wait.Eventually(t, func() error {

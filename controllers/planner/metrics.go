@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
 
 // Descriptions of the metrics that are computed from the hub's cache when they are collected.
@@ -236,13 +237,13 @@ func (t *telemetry) recordRollout(app *v1alpha1.AppService, decision rollout.Dec
 	before, after := app.Status.Rollout, decision.Rollout
 	for _, transition := range decision.Transitions {
 		switch {
-		case transition.Type == rollout.Superseded && transition.Revision != before.StableRevision:
+		case transition.Type == stages.Superseded && transition.Revision != before.StableRevision:
 			t.rolloutOutcomes.WithLabelValues(outcomeSuperseded).Inc()
-		case transition.Type == rollout.RolledBack:
+		case transition.Type == stages.RolledBack:
 			t.rolloutOutcomes.WithLabelValues(outcomeRolledBack).Inc()
-		case transition.Type == rollout.RolloutFailed && after.Phase == v1alpha1.RolloutHalted:
+		case transition.Type == stages.RolloutFailed && after.Phase == v1alpha1.RolloutHalted:
 			t.rolloutOutcomes.WithLabelValues(outcomeHalted).Inc()
-		case transition.Type == rollout.RolloutCompleted && after.Revision != before.StableRevision:
+		case transition.Type == stages.RolloutCompleted && after.Revision != before.StableRevision:
 			t.rolloutOutcomes.WithLabelValues(outcomeCompleted).Inc()
 			if before.Revision == after.Revision && before.Since != nil && after.Since != nil {
 				t.rolloutDuration.Observe(max(0, after.Since.Sub(before.Since.Time)).Seconds())

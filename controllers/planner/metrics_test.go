@@ -16,6 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -220,10 +221,10 @@ func TestMetrics_count_rollouts(t *testing.T) {
 	begun := metav1.Now().Rfc3339Copy()
 	ended := metav1.NewTime(begun.Add(time.Hour))
 	measured := newTelemetry(nil)
-	record := func(before, after v1alpha1.RolloutStatus, types ...rollout.TransitionType) {
-		decision := rollout.Decision{Rollout: after}
+	record := func(before, after v1alpha1.RolloutStatus, types ...stages.TransitionType) {
+		decision := rollout.Decision{Outcome: stages.Outcome{Rollout: after}}
 		for _, kind := range types {
-			decision.Transitions = append(decision.Transitions, rollout.Transition{Type: kind, Revision: before.Revision})
+			decision.Transitions = append(decision.Transitions, stages.Transition{Type: kind, Revision: before.Revision})
 		}
 		app := &v1alpha1.AppService{}
 		app.Status.Rollout = before
@@ -234,15 +235,15 @@ func TestMetrics_count_rollouts(t *testing.T) {
 	}
 	progressing := state(7, 6, v1alpha1.RolloutProgressing, begun)
 	rollingBack := state(7, 6, v1alpha1.RolloutRollingBack, begun)
-	record(state(6, 6, v1alpha1.RolloutCompleted, begun), progressing, rollout.RolloutStarted, rollout.StageStarted)
-	record(progressing, state(7, 7, v1alpha1.RolloutCompleted, ended), rollout.StageCompleted, rollout.RolloutCompleted)
-	record(progressing, rollingBack, rollout.RolloutFailed, rollout.RollingBack)
-	record(rollingBack, state(7, 6, v1alpha1.RolloutRolledBack, ended), rollout.RolledBack)
-	record(progressing, state(7, 6, v1alpha1.RolloutHalted, ended), rollout.RolloutFailed)
-	record(progressing, state(8, 6, v1alpha1.RolloutProgressing, ended), rollout.Superseded, rollout.RolloutStarted)
+	record(state(6, 6, v1alpha1.RolloutCompleted, begun), progressing, stages.RolloutStarted, stages.StageStarted)
+	record(progressing, state(7, 7, v1alpha1.RolloutCompleted, ended), stages.StageCompleted, stages.RolloutCompleted)
+	record(progressing, rollingBack, stages.RolloutFailed, stages.RollingBack)
+	record(rollingBack, state(7, 6, v1alpha1.RolloutRolledBack, ended), stages.RolledBack)
+	record(progressing, state(7, 6, v1alpha1.RolloutHalted, ended), stages.RolloutFailed)
+	record(progressing, state(8, 6, v1alpha1.RolloutProgressing, ended), stages.Superseded, stages.RolloutStarted)
 	goingBack := state(6, 6, v1alpha1.RolloutProgressing, begun)
-	record(goingBack, state(6, 6, v1alpha1.RolloutCompleted, ended), rollout.RolloutCompleted)
-	record(goingBack, progressing, rollout.Superseded, rollout.RolloutStarted)
+	record(goingBack, state(6, 6, v1alpha1.RolloutCompleted, ended), stages.RolloutCompleted)
+	record(goingBack, progressing, stages.Superseded, stages.RolloutStarted)
 	want := []string{"fleetwright_rollouts_total{completed} 1", "fleetwright_rollouts_total{halted} 1", "fleetwright_rollouts_total{rolled_back} 1", "fleetwright_rollouts_total{superseded} 1"}
 	if diff := cmp.Diff(want, metricLines(t, measured.rolloutOutcomes, "")); diff != "" {
 		t.Errorf("outcomes (-want +got):\n%s", diff)

@@ -13,7 +13,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/numbering"
 	"github.com/fleetwright/fleetwright/controllers/observation"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 )
 
 // outlier is a number that a member reports, and that the hub cannot have given.
@@ -37,7 +37,7 @@ func (o outlier) String() string {
 // cluster. It changes the map, and nothing that the observations share with others.
 func withoutOutliers(app *v1alpha1.AppService, seen map[string]observation.Observation) []outlier {
 	var outliers []outlier
-	revision, serial, placement := givenRevision(app), app.Status.ConfigurationSerial, rollout.HighestPlacementOf(app.Status.Placement.Count, app.Status.Clusters)
+	revision, serial, placement := givenRevision(app), app.Status.ConfigurationSerial, entryplan.HighestPlacement(app.Status.Placement.Count, app.Status.Clusters)
 	for cluster, o := range seen {
 		if o.UID != app.UID {
 			continue

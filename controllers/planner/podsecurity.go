@@ -20,6 +20,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 	"github.com/fleetwright/fleetwright/controllers/status"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
@@ -76,7 +77,7 @@ func runsUnnumbered(app *v1alpha1.AppService) bool {
 // refuse sets the refusals of the revisions that clusters may get. If every cluster has its revision,
 // nothing is rendered.
 func (r *Reconciler) refuse(ctx context.Context, in *rollout.Input) error {
-	if in.IsDeleting() || in.Revision == 0 {
+	if in.App.IsDeleting() || in.Revision == 0 {
 		return nil
 	}
 	candidates := []int64{in.Revision}
@@ -91,7 +92,7 @@ func (r *Reconciler) refuse(ctx context.Context, in *rollout.Input) error {
 		}
 		if len(found) > 0 {
 			if in.Refusals == nil {
-				in.Refusals = rollout.Refusals{}
+				in.Refusals = stages.Refusals{}
 			}
 			in.Refusals[number] = found
 		}
@@ -101,8 +102,8 @@ func (r *Reconciler) refuse(ctx context.Context, in *rollout.Input) error {
 
 // refusalsOf returns why clusters must not get a revision, by cluster. It sets the policy of the
 // revision of the spec to the present one if a cluster may get it only by that.
-func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number int64) (map[string]rollout.Refusal, error) {
-	var refusals map[string]rollout.Refusal
+func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number int64) (map[string]stages.Refusal, error) {
+	var refusals map[string]stages.Refusal
 	var checks *podChecks
 	var own, present *v1alpha1.PodSecurity
 	for _, cluster := range placedClusters(*in) {
@@ -120,7 +121,7 @@ func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number i
 			}
 		}
 		byOwn, byPresent := checks.refusal(in.Members[cluster], own), checks.refusal(in.Members[cluster], present)
-		refusal := rollout.Refusal{
+		refusal := stages.Refusal{
 			Violation:       podsecurity.Decisive(isFirstDelivery(in, entry, cluster), byOwn, byPresent),
 			IsByLaterPolicy: byOwn == "",
 		}
@@ -132,7 +133,7 @@ func (r *Reconciler) refusalsOf(ctx context.Context, in *rollout.Input, number i
 		}
 		if refusal.Violation != "" {
 			if refusals == nil {
-				refusals = map[string]rollout.Refusal{}
+				refusals = map[string]stages.Refusal{}
 			}
 			refusals[cluster] = refusal
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
@@ -30,9 +31,9 @@ const maxTakenNames = 100
 // the status names the revision of the spec.
 func (r *Reconciler) revise(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input) error {
 	in.Revision = app.Status.Rollout.Revision
-	isRetry := rollout.RetriesRevision(app)
+	isRetry := stages.RetriesRevision(app)
 	isNeeded := in.Revision == 0 || isEdited(app) || isRetry
-	if in.IsDeleting() {
+	if in.App.IsDeleting() {
 		return r.checkStable(ctx, in)
 	}
 	var snapshots []configuration.Named
@@ -126,9 +127,9 @@ func setRevision(in *rollout.Input, history revision.History, next revision.Next
 	}
 	switch {
 	case next.IsRetry:
-		in.Origin = rollout.RevisionRetried
+		in.Origin = stages.RevisionRetried
 	case next.IsUndo:
-		in.Origin = rollout.RevisionUndone
+		in.Origin = stages.RevisionUndone
 	}
 }
 
@@ -163,7 +164,7 @@ func (r *Reconciler) deleteSuperfluous(ctx context.Context, history revision.His
 // checkStable sets whether the stable revision is missing, to which a rollout may return.
 func (r *Reconciler) checkStable(ctx context.Context, in *rollout.Input) error {
 	stable := in.App.Status.Rollout.StableRevision
-	if in.IsDeleting() || in.IsStableMissing || stable == 0 || stable == in.Revision || in.App.Spec.Rollout == nil && in.App.Status.Rollout.Phase == "" {
+	if in.App.IsDeleting() || in.IsStableMissing || stable == 0 || stable == in.Revision || in.App.Spec.Rollout == nil && in.App.Status.Rollout.Phase == "" {
 		return nil
 	}
 	_, err := r.revisions.Revision(ctx, in.App, stable)

@@ -12,6 +12,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
@@ -20,7 +21,7 @@ func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 	s := newFixture(t)
 	s.stop() // the test replaces the planner
 	s.must(hub.Create(t.Context(), s.app))
-	in := rollout.Input{App: s.app, Revision: s.revision, Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]observation.Observation{}, Now: metav1.Now().Rfc3339Copy()}
+	in := rollout.Input{App: s.app, Revisions: stages.Revisions{Revision: s.revision}, Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]observation.Observation{}, Now: metav1.Now().Rfc3339Copy()}
 	for i := range 1300 {
 		name := fmt.Sprintf("cluster-%04d.region-%d.example.com", i, i%10)
 		member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}

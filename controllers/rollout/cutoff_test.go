@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
@@ -72,7 +73,7 @@ func TestRollout_of_a_revision_that_cuts_its_clusters_off(t *testing.T) {
 			} else if after > 0 {
 				continue
 			}
-			lost := rollout.ListClusters(s.with(2))
+			lost := wording.ListClusters(s.with(2))
 			if got := s.rolledOut(); !strings.HasPrefix(got, v1alpha1.ReasonWaitingForClusters) || !strings.Contains(got, lost+" became unreachable") || !strings.HasSuffix(got, "promote=2") {
 				t.Errorf("the condition RolledOut is %s", got)
 			}

@@ -1,11 +1,10 @@
 package rollout
 
+import "github.com/fleetwright/fleetwright/controllers/rollout/stages"
+
 // StagesOf returns the stage of each cluster.
 func StagesOf(in Input) map[string]string {
 	in = in.Recover()
-	stages := map[string]string{}
-	for _, c := range in.planRevisions(in.planEntries()).clusters {
-		stages[c.entry.Name] = c.stage.Name
-	}
-	return stages
+	plans := in.entries().PlanAll(in.clusterNames())
+	return stages.Decide(in.stages(in.hold(plans)), plans).StageNames()
 }

@@ -2,14 +2,19 @@ package rollout
 
 import (
 	"cmp"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
+	"github.com/fleetwright/fleetwright/controllers/rollout/removal"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
 
 // Input is everything that a status depends on.
@@ -21,27 +26,8 @@ type Input struct {
 	// PlanError is the reason why there is no plan, or nil. While it is set, every entry keeps its
 	// planned state.
 	PlanError error
-	// Revision is the number of the revision that has the template of the spec.
-	// It is the stable revision if the spec has its template. If it is 0, no revision changes.
-	Revision int64
-	// Origin says where the revision comes from, if the status does not have it yet.
-	Origin RevisionOrigin
-	// ChangedSources are the names of the sources whose content a new revision changes, if it changes
-	// nothing else.
-	ChangedSources []string
-	// SameRevisions are the other revisions with the same template that entries have, if the status does
-	// not have the revision yet.
-	SameRevisions []int64
-	// IsStableMissing is set if the ControllerRevision of the stable revision is missing, or a snapshot
-	// that it names. No cluster gets this revision then.
-	IsStableMissing bool
-	// IsRevisionMissing is set if a snapshot that the revision names is missing, or if the content of
-	// the revision is needed and cannot be read. No cluster gets this revision then, and those that have
-	// it keep it.
-	IsRevisionMissing bool
-	// AreRevisionsUnread is set if the content of a revision that clusters may get cannot be read at
-	// present. New clusters get no revision then, because it may not comply with pod security there.
-	AreRevisionsUnread bool
+	// Revisions are the revision of the spec, and what is known of the others.
+	stages.Revisions
 	// Configuration is what was decided about spec.configuration. It is nil for an AppService without
 	// configuration, and while the AppService is being deleted.
 	Configuration *configuration.Decision
@@ -51,12 +37,6 @@ type Input struct {
 	// IsSpecPending is set if the spec has no revision yet, because it waits for its configuration or
 	// is refused. Revision is the one before that edit then, or 0.
 	IsSpecPending bool
-	// SpecRefusal is why pod security refuses the pod template of the spec on every cluster, or "".
-	SpecRefusal string
-	// PodSecurity is what the pod template of Revision must comply with, or nil.
-	PodSecurity *v1alpha1.PodSecurity
-	// Refusals are the revisions that single clusters must not get.
-	Refusals Refusals
 	// ObservedSince is when this process began to observe the members. Deadlines do not count the
 	// time before it, because nothing may have been delivered then. It may be zero.
 	ObservedSince metav1.Time
@@ -95,34 +75,61 @@ type Input struct {
 	abandoned map[string]bool
 }
 
-// IsDeleting reports whether the AppService is being deleted.
-func (in Input) IsDeleting() bool { return !in.App.DeletionTimestamp.IsZero() }
-
-// IsSuspended reports whether spec.suspend forbids changes on every cluster. A deletion is never
-// suspended.
-func (in Input) IsSuspended() bool { return in.App.Spec.Suspend && !in.IsDeleting() }
-
-// IsDivided reports whether the clusters divide the replicas.
-func (in Input) IsDivided() bool {
-	policy := in.App.Spec.ReplicaPolicy
-	return policy != nil && policy.Type == v1alpha1.ReplicasDivided
+// entries returns what the entries depend on, each by itself.
+func (in Input) entries() *entryplan.Input {
+	abandoned := in.abandoned
+	if abandoned == nil {
+		abandoned = entryplan.Abandoned(in.App)
+	}
+	return &entryplan.Input{
+		App: in.App, Plan: in.Plan, HasPlan: in.PlanError == nil, Revision: in.Revision, IsRecovering: in.isRecovering(), Now: in.Now,
+		Members: in.Members, Secretless: in.Secretless, Observations: in.Observations, Abandoned: abandoned,
+	}
 }
 
-// IsOrphaning reports whether a removal leaves the workload running.
-func (in Input) IsOrphaning() bool { return in.App.Spec.DeletionPolicy == v1alpha1.DeletionOrphan }
+// removal returns what scale-downs and removals depend on.
+func (in Input) removal() removal.Input {
+	return removal.Input{
+		App: in.App, Plan: in.Plan, HasPlan: in.PlanError == nil, HasRevision: in.Revision != 0, Members: in.Members, Abandoned: in.abandoned, Now: in.Now,
+	}
+}
 
-// acceptsUnready reports whether the annotation accept-unready ends the wait for surging clusters.
-func (in Input) acceptsUnready() bool {
-	return in.App.Annotations[v1alpha1.AnnotationAcceptUnready] == "true"
+// NotReadyCandidates returns the clusters that are excluded only because they are not Ready. If
+// withinDeadline is set, it omits those that are not expected to become Ready any more.
+func (in Input) NotReadyCandidates(withinDeadline bool) []string {
+	return in.removal().NotReadyCandidates(withinDeadline)
+}
+
+// stages returns what the revisions of the clusters depend on.
+func (in Input) stages(hold stages.Hold) stages.Input {
+	revisions := in.Revisions
+	revisions.AreSnapshotsUnlisted = in.Configuration != nil && in.Configuration.AreUnlisted
+	return stages.Input{
+		App: in.App, Revisions: revisions, Hold: hold, Recovery: in.recovery(),
+		Now: in.Now, ObservedSince: in.ObservedSince, SeenSince: in.SeenSince, Answers: in.Answers,
+	}
+}
+
+// hold returns whether clusters may get another revision, apart from the pause of a rollout. While the
+// hub is behind a cluster, a rollback waits too: the revision that this hub takes for the stable one may
+// be older than what was rolled out since.
+func (in Input) hold(plans []entryplan.Plan) stages.Hold {
+	isBehind := func(e entryplan.Plan) bool {
+		behind := e.HubBehind()
+		return behind != nil && !lineage.IsAccepted(in.App, behind)
+	}
+	switch {
+	case in.App.IsSuspended(), in.PlanError != nil:
+		return stages.Frozen
+	case slices.ContainsFunc(plans, isBehind):
+		return stages.Paused
+	}
+	return stages.Released
 }
 
 // ObservationOf returns the observation of a cluster, or nil if there is none for this AppService.
 func (in Input) ObservationOf(cluster string) *observation.Observation {
-	seen, found := in.Observations[cluster]
-	if !found || seen.UID != in.App.UID {
-		return nil
-	}
-	return &seen
+	return entryplan.ObservationOf(in.App, in.Observations, cluster)
 }
 
 // HighestRevision returns the highest revision that an observation names. The next revision is higher,
@@ -135,20 +142,7 @@ func (in Input) HighestRevision() int64 {
 	return highest
 }
 
-// MemberCluster returns the MemberCluster with that name, with or without a Secret, or nil.
-func (in Input) MemberCluster(name string) *v1alpha1.MemberCluster {
-	if member := in.Members[name]; member != nil {
-		return member
-	}
-	return in.Secretless[name]
-}
-
 // BelongInSlices reports whether this number of next entries is to be stored in AppServiceSlices.
 func (in Input) BelongInSlices(count int) bool {
 	return appslice.BelongInSlices(count, cmp.Or(in.SliceThreshold, appslice.DefaultThreshold), in.App.Status.ClustersIn == v1alpha1.ClustersInSlices)
-}
-
-// IsPlanned reports whether the AppService is to run on the cluster of an entry.
-func IsPlanned(entry v1alpha1.ClusterStatus) bool {
-	return entry.Phase != v1alpha1.ClusterRemoving && entry.Phase != v1alpha1.ClusterDetached
 }

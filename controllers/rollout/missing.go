@@ -4,8 +4,11 @@ import (
 	"slices"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 )
 
 // ReportTimeout is how long a decision waits, after a start of the operator or a restore of the hub,
@@ -21,29 +24,29 @@ const ReportTimeout = 30 * time.Second
 // Both the limit and the evidence that a cluster is unreachable count from the question. A hub without
 // a network finds all clusters unreachable, and nobody asks. When the network is back, those that
 // cannot answer have to fail again.
-func (in Input) answerMissing(plans []entryPlan) []time.Time {
+func (in Input) answerMissing(plans []entryplan.Plan) []time.Time {
 	var deadlines []time.Time
 	silences := map[string]silence{} // by look
 	isAnswerable := func(look observation.Look, asked time.Time) bool {
 		if _, isKnown := silences[look.ID]; !isKnown {
-			silences[look.ID] = in.silenceOf(in.unreported(plans, look))
+			silences[look.ID] = silenceOf(in.Unreachable, in.unreported(plans, look))
 		}
-		return silences[look.ID].isExplained(asked) || in.isPast(asked)
+		return silences[look.ID].isExplained(asked) || isPast(in.Now, asked)
 	}
 	for i := range plans {
 		e := &plans[i]
-		if e.seen == nil {
+		if e.Seen == nil {
 			continue
 		}
-		asked := in.askedAt(e.entry.Name, e.seen.Look)
+		asked := askedAt(in.SeenSince, e.Entry.Name, e.Seen.Look)
 		switch {
-		case e.isTakenBack(): // planRevisions has decided that the entry does not take over what the cluster runs
-			e.entry.Recreate = e.seen.Look.ID
-		case !e.seen.Missing:
-			e.entry.Recreate = ""
-		case e.entry.Recreate == e.seen.Look.ID:
-		case isAnswerable(e.seen.Look, asked):
-			e.entry.Recreate = e.seen.Look.ID
+		case e.IsTakenBack(): // planRevisions has decided that the entry does not take over what the cluster runs
+			e.Entry.Recreate = e.Seen.Look.ID
+		case !e.Seen.Missing:
+			e.Entry.Recreate = ""
+		case e.Entry.Recreate == e.Seen.Look.ID:
+		case isAnswerable(e.Seen.Look, asked):
+			e.Entry.Recreate = e.Seen.Look.ID
 		default:
 			deadlines = append(deadlines, asked.Add(ReportTimeout))
 		}
@@ -52,15 +55,15 @@ func (in Input) answerMissing(plans []entryPlan) []time.Time {
 }
 
 // askedAt returns when a cluster was first observed in a look.
-func (in Input) askedAt(cluster string, look observation.Look) time.Time {
-	if since := in.SeenSince[cluster].Time; since.After(look.Since.Time) {
+func askedAt(seenSince map[string]metav1.Time, cluster string, look observation.Look) time.Time {
+	if since := seenSince[cluster].Time; since.After(look.Since.Time) {
 		return since
 	}
 	return look.Since.Time
 }
 
 // isPast reports whether ReportTimeout has passed since a time.
-func (in Input) isPast(since time.Time) bool { return in.Now.Sub(since) >= ReportTimeout }
+func isPast(now metav1.Time, since time.Time) bool { return now.Sub(since) >= ReportTimeout }
 
 // silence is what is known about clusters that have not reported.
 type silence struct {
@@ -71,10 +74,10 @@ type silence struct {
 	unreachable time.Time
 }
 
-func (in Input) silenceOf(clusters []string) silence {
+func silenceOf(unreachable map[string]metav1.Time, clusters []string) silence {
 	s := silence{isComplete: len(clusters) == 0}
 	for i, name := range clusters {
-		if at := in.Unreachable[name].Time; i == 0 || at.Before(s.unreachable) {
+		if at := unreachable[name].Time; i == 0 || at.Before(s.unreachable) {
 			s.unreachable = at
 		}
 	}
@@ -88,17 +91,17 @@ func (s silence) isExplained(since time.Time) bool {
 
 // unreported returns the clusters whose state is not known since a look began: clusters with an entry,
 // which include those of the plan, and clusters with a tombstone of the AppService.
-func (in Input) unreported(plans []entryPlan, look observation.Look) []string {
+func (in Input) unreported(plans []entryplan.Plan, look observation.Look) []string {
 	var names []string
 	for i := range plans {
-		if seen := plans[i].seen; seen == nil || seen.Look.ID != look.ID {
-			names = append(names, plans[i].entry.Name)
+		if seen := plans[i].Seen; seen == nil || seen.Look.ID != look.ID {
+			names = append(names, plans[i].Entry.Name)
 		}
 	}
 	for _, members := range []map[string]*v1alpha1.MemberCluster{in.Members, in.Secretless} {
 		for name, member := range members {
 			seen := in.ObservationOf(name)
-			if HasTombstone(member, in.App.UID) && (seen == nil || seen.Look.ID != look.ID) {
+			if member.IsAbandoned(in.App.UID) && (seen == nil || seen.Look.ID != look.ID) {
 				names = append(names, name)
 			}
 		}

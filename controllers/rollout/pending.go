@@ -2,18 +2,19 @@ package rollout
 
 import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 )
 
 // explainPending sets the reason of clusters that have no revision yet, because the first one waits
 // for the configuration or is refused. What to do is in the condition Ready, for all clusters together.
-func (in Input) explainPending(plans []entryPlan) {
+func (in Input) explainPending(plans []entryplan.Plan) {
 	reason := in.pendingReason()
 	if reason == "" {
 		return
 	}
 	isRefused := reason == v1alpha1.ReasonPodSecurityRefused
 	for i := range plans {
-		entry := &plans[i].entry
+		entry := &plans[i].Entry
 		switch {
 		case entry.Revision != 0:
 		case isRefused && (entry.Phase == v1alpha1.ClusterPending || entry.Phase == v1alpha1.ClusterProgressing): // also if delivery has found nothing

@@ -12,30 +12,31 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
 const violation = `violates PodSecurity "baseline:v1.36": host namespaces (hostNetwork=true)`
 
 var (
-	refused        = rollout.Refusal{Violation: violation}
-	refusedByLater = rollout.Refusal{Violation: violation, IsByLaterPolicy: true}
+	refused        = stages.Refusal{Violation: violation}
+	refusedByLater = stages.Refusal{Violation: violation, IsByLaterPolicy: true}
 )
 
 // refusing is a scenario in which pod security refuses revisions on clusters.
 type refusing struct {
 	*scenario
-	refusals rollout.Refusals
+	refusals stages.Refusals
 }
 
 func (s *refusing) input() rollout.Input {
 	in := s.scenario.input()
-	in.Refusals = rollout.Refusals{}
+	in.Refusals = stages.Refusals{}
 	for number, clusters := range s.refusals {
 		for cluster, refusal := range clusters {
 			if entry := in.App.Status.Cluster(cluster); entry == nil || entry.Revision != number {
 				if in.Refusals[number] == nil {
-					in.Refusals[number] = map[string]rollout.Refusal{}
+					in.Refusals[number] = map[string]stages.Refusal{}
 				}
 				in.Refusals[number][cluster] = refusal
 			}
@@ -71,8 +72,8 @@ func (s *refusing) started() (last time.Time) {
 	return last
 }
 
-func newRefusing(t *testing.T, clusters map[string]rollout.Refusal, changes ...func(*v1alpha1.Rollout)) *refusing {
-	s := &refusing{scenario: newScenario(t, changes...), refusals: rollout.Refusals{2: clusters}}
+func newRefusing(t *testing.T, clusters map[string]stages.Refusal, changes ...func(*v1alpha1.Rollout)) *refusing {
+	s := &refusing{scenario: newScenario(t, changes...), refusals: stages.Refusals{2: clusters}}
 	s.steps = nil
 	s.editImage("ok-2")
 	return s
@@ -100,7 +101,7 @@ func (s *refusing) entriesAre(want string) {
 
 // One failure is too much: the whole rollout returns, and no cluster ever gets what is refused there.
 func TestRefused_cluster_fails_its_stage(t *testing.T) {
-	s := newRefusing(t, map[string]rollout.Refusal{"world-2": refused})
+	s := newRefusing(t, map[string]stages.Refusal{"world-2": refused})
 	s.settles("RolledBack 2, stable 1: canary Completed 0/2, world Progressing 0/3")
 	s.entriesAre("canary-1@1 Ready, canary-2@1 Ready, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
 	state := s.app.Status.Rollout
@@ -114,7 +115,7 @@ func TestRefused_cluster_fails_its_stage(t *testing.T) {
 
 // A failure within maxFailures does not stop the others. The cluster keeps what it runs, and says so.
 func TestRefused_cluster_counts_in_maxFailures(t *testing.T) {
-	s := newRefusing(t, map[string]rollout.Refusal{"world-2": refused}, stageWith(1, func(stage *v1alpha1.RolloutStage) {
+	s := newRefusing(t, map[string]stages.Refusal{"world-2": refused}, stageWith(1, func(stage *v1alpha1.RolloutStage) {
 		stage.MaxFailures = new(intstr.FromInt32(1))
 	}))
 	s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 2/3")
@@ -136,7 +137,7 @@ func TestRefused_cluster_counts_in_maxFailures(t *testing.T) {
 
 // Before the turn of its stage, nothing has failed on the cluster.
 func TestRefused_cluster_waits_for_its_turn(t *testing.T) {
-	s := newRefusing(t, map[string]rollout.Refusal{"world-2": refused}, stageWith(1, needsApproval))
+	s := newRefusing(t, map[string]stages.Refusal{"world-2": refused}, stageWith(1, needsApproval))
 	s.settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
 	s.entriesAre("canary-1@2 Ready, canary-2@2 Ready, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
 }
@@ -144,7 +145,7 @@ func TestRefused_cluster_waits_for_its_turn(t *testing.T) {
 // A rollback goes on for the clusters that may have the stable revision.
 func TestRefused_cluster_does_not_hold_up_a_rollback(t *testing.T) {
 	s := newRefusing(t, nil)
-	s.refusals = rollout.Refusals{1: {"canary-1": refused, "canary-2": refused}} // the first of them gets the bad one
+	s.refusals = stages.Refusals{1: {"canary-1": refused, "canary-2": refused}} // the first of them gets the bad one
 	s.editImage("bad")
 	s.settles("RolledBack 2, stable 1: canary Progressing 1/2, world Pending 0/3")
 	s.entriesAre("canary-1@1 Ready, canary-2@2 Failed PodSecurityRefused, world-1@1 Ready, world-2@1 Ready, world-3@1 Ready")
@@ -161,8 +162,8 @@ func TestRefused_by_a_later_policy_on_a_new_cluster_is_no_failure(t *testing.T) 
 		s.passes(4 * time.Minute)
 		s.is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3")
 		s.join("new", stage)
-		refused := map[string]rollout.Refusal{"new": refusedByLater}
-		s.refusals = rollout.Refusals{1: refused, 2: refused}
+		refused := map[string]stages.Refusal{"new": refusedByLater}
+		s.refusals = stages.Refusals{1: refused, 2: refused}
 		s.settles(want)
 		if e := s.app.Status.Cluster("new"); e.Revision != 0 || e.Reason != v1alpha1.ReasonPodSecurityRefused {
 			t.Errorf("the entry of the new cluster is %+v", e)
@@ -183,7 +184,7 @@ func TestRefused_cluster_becomes_available_where_it_went_back(t *testing.T) {
 			first := s.with(2)[0]
 			s.annotated(v1alpha1.AnnotationAbort, "2").passes(20 * time.Second)
 			s.members[first].sick = isSick
-			s.refusals = rollout.Refusals{3: {first: refused}}
+			s.refusals = stages.Refusals{3: {first: refused}}
 			s.editImage("ok-3")
 			for range 20 * 6 {
 				s.deliverAll()
@@ -203,7 +204,7 @@ func TestRefused_at_once(t *testing.T) {
 	in := NewInput(AtRevision(3), Chosen("east"), Chosen("north"), Chosen("west"),
 		WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(2)), Entry("west", v1alpha1.ClusterReady, DesiredRevision(2))),
 		Observed("east", Observation(v1alpha1.ClusterReady)), Observed("west", Observation(v1alpha1.ClusterReady)),
-		func(in *rollout.Input) { in.Refusals = rollout.Refusals{3: {"east": refused, "north": refused}} })
+		func(in *rollout.Input) { in.Refusals = stages.Refusals{3: {"east": refused, "north": refused}} })
 	got := StatusOf(in)
 	s := &refusing{scenario: &scenario{stagedFleet: &stagedFleet{app: &v1alpha1.AppService{Status: got}}, t: t}}
 	s.entriesAre("east@2 Failed PodSecurityRefused, north@0 Failed PodSecurityRefused, west@3 Progressing RollingOut")
@@ -231,7 +232,7 @@ func TestRefused_cluster_that_serves_holds_no_removal(t *testing.T) {
 			in := NewInput(AtRevision(3), Chosen("east"), NotChosen("west"),
 				WithEntries(Entry("east", state, DesiredRevision(2)), Entry("west", v1alpha1.ClusterReady, DesiredRevision(2))),
 				Observed("east", Observation(phase, AnsweringRevision(2))), Observed("west", Observation(v1alpha1.ClusterReady, AnsweringRevision(2))),
-				func(in *rollout.Input) { in.Refusals = rollout.Refusals{3: {"east": refused}} })
+				func(in *rollout.Input) { in.Refusals = stages.Refusals{3: {"east": refused}} })
 			got := StatusOf(in)
 			if east := got.Cluster("east"); east.Reason != v1alpha1.ReasonPodSecurityRefused || east.Revision != 2 {
 				t.Fatalf("the entry of east is %+v", east)

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 )
 
 // Recover returns the input with an entry for each member that has no entry but has objects of the
@@ -23,7 +24,7 @@ import (
 // is found. So every reachable cluster gets a Removing entry, and must confirm that no object is
 // left.
 func (in Input) Recover() Input {
-	in.abandoned = in.abandonedClusters()
+	in.abandoned = entryplan.Abandoned(in.App)
 	if !in.App.Status.HasSortedClusters() {
 		in.App = in.App.DeepCopy()
 		in.App.Status.SortClusters()
@@ -32,7 +33,7 @@ func (in Input) Recover() Input {
 	for name, member := range in.Members {
 		seen := in.ObservationOf(name)
 		if seen == nil || !seen.Found || in.App.Status.Cluster(name) != nil ||
-			in.IsDeleting() && HasTombstone(member, in.App.UID) || in.IsOrphaning() && in.IsAbandoned(name) {
+			in.App.IsDeleting() && member.IsAbandoned(in.App.UID) || in.App.IsOrphaning() && in.IsAbandoned(name) {
 			continue
 		}
 		found = append(found, v1alpha1.ClusterStatus{Name: name, Phase: v1alpha1.ClusterPending, Revision: seen.Revision, Replicas: seen.Planned, Placement: seen.Placement})
@@ -53,16 +54,18 @@ func (in Input) Recover() Input {
 // lost, or has lost entries with an AppServiceSlice. Then the clusters that run it are unknown. Its
 // finalizer shows that it was planned, or was about to be planned.
 func (in Input) IsStatusLost() bool {
-	return in.isNeverPlanned() || in.IsDeleting() && in.HasMissingSlices && in.hasFinalizer()
+	return isNeverPlanned(in.App) || in.App.IsDeleting() && in.HasMissingSlices && hasFinalizer(in.App)
 }
 
 // isNeverPlanned reports whether an AppService is being deleted whose status was never written, or
 // was lost as a whole.
-func (in Input) isNeverPlanned() bool {
-	return in.IsDeleting() && in.App.Status.ObservedGeneration <= 0 && in.hasFinalizer()
+func isNeverPlanned(app *v1alpha1.AppService) bool {
+	return app.IsDeleting() && app.Status.ObservedGeneration <= 0 && hasFinalizer(app)
 }
 
-func (in Input) hasFinalizer() bool { return slices.Contains(in.App.Finalizers, v1alpha1.Finalizer) }
+func hasFinalizer(app *v1alpha1.AppService) bool {
+	return slices.Contains(app.Finalizers, v1alpha1.Finalizer)
+}
 
 // removeEverywhere returns a Removing entry for each reachable cluster without an entry.
 // docs/decisions/a-deletion-without-a-status-asks-every-cluster.md says why.

@@ -3,6 +3,8 @@ package rollout
 import (
 	"slices"
 	"time"
+
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
 
 // This file decides what happens to the revisions of an AppService whose status was lost, as by a
@@ -17,7 +19,7 @@ import (
 // docs/decisions/a-lost-status-freezes-revisions.md says why.
 func (in Input) isRecovering() bool {
 	state := in.App.Status.Rollout
-	isUnwritten := in.App.Status.ObservedGeneration <= 0 && in.hasFinalizer() && !in.IsNew
+	isUnwritten := in.App.Status.ObservedGeneration <= 0 && hasFinalizer(in.App) && !in.IsNew
 	return state.Revision == 0 && (state.Since != nil || isUnwritten)
 }
 
@@ -25,17 +27,20 @@ func (in Input) isRecovering() bool {
 // reported what they run. The wait ends as that for the creation of what is missing: see
 // answerMissing.
 func (in Input) AwaitsReports() bool {
-	if in.IsDeleting() || !in.isRecovering() {
+	if in.App.IsDeleting() || !in.isRecovering() {
 		return false
 	}
 	since := in.recoveringSince()
-	return !in.isPast(since) && !in.silenceOf(in.silentClusters()).isExplained(since)
+	return !isPast(in.Now, since) && !silenceOf(in.Unreachable, in.silentClusters()).isExplained(since)
 }
 
 // recoveringSince returns since when this process waits for the reports.
 func (in Input) recoveringSince() time.Time {
 	if since := in.App.Status.Rollout.Since; since != nil {
-		return latest(*since, in.ObservedSince).Time
+		if since.Before(&in.ObservedSince) {
+			return in.ObservedSince.Time
+		}
+		return since.Time
 	}
 	return in.Now.Time
 }
@@ -47,54 +52,24 @@ func (in Input) silentClusters() []string {
 	return slices.DeleteFunc(names, func(name string) bool { return in.ObservationOf(name) != nil })
 }
 
-// recover sets the revisions of entries to those that their clusters run, after the status was
-// lost. While it waits for reports, it records since when.
-func (r *revisions) recover(plans []entryPlan) {
-	if !r.in.isRecovering() || r.in.IsDeleting() {
-		return
-	}
-	for i := range plans {
-		if e := &plans[i]; e.seen != nil && e.entry.Revision == 0 && e.seen.StampedRevision != 0 && IsPlanned(e.entry) {
-			r.in.reassign(e, e.seen.StampedRevision)
-		}
-	}
-	if r.in.AwaitsReports() && r.status.Since == nil {
-		r.status.Since = &r.in.Now
-	}
-}
-
-// adoptRecovered makes the revision the stable one that at least half of the clusters run, after
-// the status was lost. Of two revisions that are equally frequent, it is the lower one: the higher
-// one may be in a rollout that has not proven it. If a cluster is silent, more than half must run
-// it.
-func (r *revisions) adoptRecovered() {
-	size, silent, counts, most := 0, 0, map[int64]int{}, int64(0)
-	for _, c := range r.clusters {
-		switch revision := c.entry.Revision; {
-		case revision != 0:
-			size++
-			counts[revision]++
-			if counts[revision] > counts[most] || counts[revision] == counts[most] && revision < most {
-				most = revision
-			}
-		case c.seen == nil:
-			size, silent = size+1, silent+1
-		}
-	}
-	for _, name := range r.in.silentClusters() {
-		if r.in.App.Status.Cluster(name) == nil && !r.in.Plan.Find(name).Chosen() {
-			size, silent = size+1, silent+1
-		}
-	}
-	if most != 0 && 2*counts[most] >= size+min(1, silent) {
-		r.adopt(most)
-	}
-}
-
 // recoveryDeadlines returns when the wait for reports ends.
 func (in Input) recoveryDeadlines() []time.Time {
 	if !in.AwaitsReports() {
 		return nil
 	}
 	return []time.Time{in.recoveringSince().Add(ReportTimeout)}
+}
+
+// recovery returns what is known after the status was lost.
+func (in Input) recovery() stages.Recovery {
+	if !in.isRecovering() {
+		return stages.Recovery{}
+	}
+	recovery := stages.Recovery{IsRecovering: true, AwaitsReports: in.AwaitsReports()}
+	for _, name := range in.silentClusters() {
+		if in.App.Status.Cluster(name) == nil && !in.Plan.Find(name).Chosen() {
+			recovery.SilentCandidates++
+		}
+	}
+	return recovery
 }

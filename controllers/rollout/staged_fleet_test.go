@@ -17,6 +17,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
 
 // stagedFleet simulates an AppService with spec.rollout, its planner, and members that run
@@ -149,25 +150,25 @@ func (w *stagedFleet) isLost(revision int64) bool {
 }
 
 // revise returns the revision of the spec, as the planner does.
-func (w *stagedFleet) revise() (int64, rollout.RevisionOrigin) {
+func (w *stagedFleet) revise() (int64, stages.RevisionOrigin) {
 	state, template := w.app.Status.Rollout, w.template()
 	is := func(revision int64) bool { return revision != 0 && w.templates[revision] == template }
 	if w.waits || w.lost[w.content] {
-		return state.Revision, rollout.RevisionEdited
+		return state.Revision, stages.RevisionEdited
 	}
-	next, origin := int64(len(w.templates)+1), rollout.RevisionEdited
+	next, origin := int64(len(w.templates)+1), stages.RevisionEdited
 	if next-1 > max(state.Revision, state.FailedRevision, state.StableRevision) && is(next-1) { // stored before a crash
 		next--
 	}
 	switch {
-	case is(state.Revision) && !rollout.RetriesRevision(w.app):
+	case is(state.Revision) && !stages.RetriesRevision(w.app):
 		return state.Revision, origin
 	case is(state.Revision):
-		origin = rollout.RevisionRetried
+		origin = stages.RevisionRetried
 	case is(state.StableRevision):
 		return state.StableRevision, origin
 	case is(state.PreviousRevision):
-		origin = rollout.RevisionUndone
+		origin = stages.RevisionUndone
 	}
 	w.templates[next] = template
 	return next, origin

@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 )
 
 // stagedLoop is a staged fleet and what was recorded about it.
@@ -340,11 +341,11 @@ func (l *stagedLoop) check(t *rapid.T, in rollout.Input, decision rollout.Decisi
 	}
 	isPaused := in.App.Spec.Suspend || in.App.Spec.Rollout != nil && (in.App.Spec.Rollout.Paused || in.App.Annotations[v1alpha1.AnnotationPause] == fmt.Sprint(in.Revision))
 	for _, entry := range after.Clusters {
-		if chosen := in.Plan.Find(entry.Name); chosen.Chosen() && !in.App.Spec.Suspend && rollout.IsPlanned(entry) && entry.Replicas != chosen.Replicas && entry.Transition.Type == "" {
+		if chosen := in.Plan.Find(entry.Name); chosen.Chosen() && !in.App.Spec.Suspend && entryplan.IsPlanned(entry) && entry.Replicas != chosen.Replicas && entry.Transition.Type == "" {
 			fail("%s has %d replicas, and the plan has %d", entry.Name, entry.Replicas, chosen.Replicas)
 		}
 		had := int64(0)
-		if previous := before.Cluster(entry.Name); previous != nil && (previous.Phase != v1alpha1.ClusterRemoving || !rollout.IsPlanned(entry)) {
+		if previous := before.Cluster(entry.Name); previous != nil && (previous.Phase != v1alpha1.ClusterRemoving || !entryplan.IsPlanned(entry)) {
 			had = previous.Revision
 		}
 		if entry.Revision == had {
@@ -602,7 +603,7 @@ func (l *stagedLoop) checkEnd(t *rapid.T) {
 	}
 	all := func(revision int64) {
 		for _, e := range l.app.Status.Clusters {
-			if rollout.IsPlanned(e) && e.Transition.Type == "" && e.Revision != revision && !(e.Revision == 0 && waits[e.Name]) {
+			if entryplan.IsPlanned(e) && e.Transition.Type == "" && e.Revision != revision && !(e.Revision == 0 && waits[e.Name]) {
 				fail("the phase is %s, and %s has revision %d", state.Phase, e.Name, e.Revision)
 			}
 		}
@@ -622,7 +623,7 @@ func (l *stagedLoop) checkEnd(t *rapid.T) {
 		}
 		all(state.Revision)
 	default:
-		isPlanned := slices.ContainsFunc(l.decision.Entries, func(e v1alpha1.ClusterStatus) bool { return rollout.IsPlanned(e) && e.Transition.Type == "" })
+		isPlanned := slices.ContainsFunc(l.decision.Entries, func(e v1alpha1.ClusterStatus) bool { return entryplan.IsPlanned(e) && e.Transition.Type == "" })
 		hasLostAll := slices.ContainsFunc(state.Stages, func(s v1alpha1.RolloutStageStatus) bool {
 			return s.Name == l.decision.WaitingStage && s.Clusters == 0 // it had begun, and waits by name
 		})

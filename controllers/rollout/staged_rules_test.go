@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
 
 // This file states the rules of a rollout a second time, as simply as possible, so that the
@@ -37,8 +38,8 @@ func ruleStages(in rollout.Input) []ruleStage {
 			left = append(left, decision.Cluster)
 		}
 	}
-	var stages []ruleStage
-	for _, s := range append(slices.Clone(spec.Stages), v1alpha1.RolloutStage{Name: rollout.RestStage}) {
+	var rules []ruleStage
+	for _, s := range append(slices.Clone(spec.Stages), v1alpha1.RolloutStage{Name: stages.RestStage}) {
 		s.MaxUnavailable = cmp.Or(s.MaxUnavailable, spec.MaxUnavailable)
 		s.MaxFailures = cmp.Or(s.MaxFailures, spec.MaxFailures)
 		s.MinReadySeconds = cmp.Or(s.MinReadySeconds, spec.MinReadySeconds)
@@ -50,9 +51,9 @@ func ruleStages(in rollout.Input) []ruleStage {
 		}
 		taken := ruleLimit(in, s, matching)
 		left = slices.DeleteFunc(left, func(name string) bool { return slices.Contains(taken, name) })
-		stages = append(stages, ruleStage{s, taken, matching})
+		rules = append(rules, ruleStage{s, taken, matching})
 	}
-	return stages
+	return rules
 }
 
 // ruleLimit returns the matching clusters that a stage with a limit has. They are those that the package

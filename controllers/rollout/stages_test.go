@@ -14,14 +14,16 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
 
 // scenario is a staged fleet with steps that read as a story.
 type scenario struct {
 	*stagedFleet
 	t     *testing.T
-	steps []rollout.TransitionType
+	steps []stages.TransitionType
 }
 
 // newScenario returns a fleet with two clusters in the stage canary and three in the stage world. It
@@ -96,11 +98,11 @@ func (s *scenario) is(want string) *scenario {
 
 func (s *scenario) summary() string {
 	state := s.app.Status.Rollout
-	var stages []string
+	var parts []string
 	for _, stage := range state.Stages {
-		stages = append(stages, fmt.Sprintf("%s %s %d/%d", stage.Name, stage.Phase, stage.UpToDate, stage.Clusters))
+		parts = append(parts, fmt.Sprintf("%s %s %d/%d", stage.Name, stage.Phase, stage.UpToDate, stage.Clusters))
 	}
-	return fmt.Sprintf("%s %d, stable %d: %s", state.Phase, state.Revision, state.StableRevision, strings.Join(stages, ", "))
+	return fmt.Sprintf("%s %d, stable %d: %s", state.Phase, state.Revision, state.StableRevision, strings.Join(parts, ", "))
 }
 
 // revisionsAre checks the revisions of the clusters, in order of name.
@@ -121,7 +123,7 @@ func (s *scenario) revisions() string {
 }
 
 // sawTransitions checks the steps that were reported since the last edit or annotation.
-func (s *scenario) sawTransitions(want ...rollout.TransitionType) *scenario {
+func (s *scenario) sawTransitions(want ...stages.TransitionType) *scenario {
 	s.t.Helper()
 	if diff := cmp.Diff(want, s.steps); diff != "" {
 		s.t.Fatalf("transitions (-want +got):\n%s", diff)
@@ -156,7 +158,7 @@ func (s *scenario) record(decision rollout.Decision) {
 func (s *scenario) runningReady() []string {
 	var names []string
 	for _, entry := range s.app.Status.Clusters {
-		if seen, found := s.seen[entry.Name]; found && rollout.IsPlanned(entry) && seen.Phase == v1alpha1.ClusterReady {
+		if seen, found := s.seen[entry.Name]; found && entryplan.IsPlanned(entry) && seen.Phase == v1alpha1.ClusterReady {
 			names = append(names, entry.Name)
 		}
 	}
@@ -171,13 +173,13 @@ const deadline = 15 * time.Minute
 func TestRollout_goes_through_the_stages(t *testing.T) {
 	t.Run("one after another, each from one cluster", func(t *testing.T) {
 		s := newScenario(t, stageWith(0, soaksFor(300)), stageWith(1, needsApproval))
-		s.edited("ok-1").is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(rollout.RolloutStarted, rollout.StageStarted)
+		s.edited("ok-1").is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(stages.RolloutStarted, stages.StageStarted)
 		s.passes(60 * time.Second).is("Progressing 2, stable 1: canary Progressing 1/2, world Pending 0/3")
 		s.passes(20 * time.Second).is("Progressing 2, stable 1: canary Progressing 2/2, world Pending 0/3")
 		s.passes(80 * time.Second).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
 		s.passes(280 * time.Second).is("Progressing 2, stable 1: canary Soaking 2/2, world Pending 0/3")
 		s.settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
-		s.annotated(v1alpha1.AnnotationApprove, "2/world").is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3").sawTransitions(rollout.StageStarted)
+		s.annotated(v1alpha1.AnnotationApprove, "2/world").is("Progressing 2, stable 1: canary Completed 2/2, world Progressing 1/3").sawTransitions(stages.StageStarted)
 		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
 		if previous := s.app.Status.Rollout.PreviousRevision; previous != 1 {
 			t.Errorf("the previous revision is %d", previous)
@@ -282,7 +284,7 @@ func TestRollout_of_a_revision_that_fails(t *testing.T) {
 func TestRollout_is_steered_by_annotations(t *testing.T) {
 	t.Run("abort", func(t *testing.T) {
 		s := newScenario(t).edited("ok-1").passes(2 * time.Minute).is("Progressing 2, stable 1: canary Progressing 2/2, world Pending 0/3")
-		s.annotated(v1alpha1.AnnotationAbort, "2").is("RollingBack 2, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(rollout.RolloutFailed, rollout.RollingBack)
+		s.annotated(v1alpha1.AnnotationAbort, "2").is("RollingBack 2, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(stages.RolloutFailed, stages.RollingBack)
 		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
 	})
 	t.Run("abort, and broken clusters go back at once", func(t *testing.T) {
@@ -348,7 +350,7 @@ func TestRollout_after_another_edit(t *testing.T) {
 	t.Run("starts at the first stage", func(t *testing.T) {
 		s := newScenario(t, stageWith(1, needsApproval)).edited("ok-1").settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
 		s.annotate(v1alpha1.AnnotationApprove, "2/world")
-		s.edited("ok-2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(rollout.Superseded, rollout.RolloutStarted, rollout.StageStarted)
+		s.edited("ok-2").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3").sawTransitions(stages.Superseded, stages.RolloutStarted, stages.StageStarted)
 		s.settles("Progressing 3, stable 1: canary Completed 2/2, world AwaitingApproval 0/3").revisionsAre("33111")
 	})
 	t.Run("a fix reaches the canary that needs it", func(t *testing.T) { // a superseded cluster that never became Ready
@@ -584,14 +586,14 @@ func TestRollback_to_a_revision_that_fails_too(t *testing.T) {
 		for _, m := range s.members {
 			m.refuses = true
 		}
-		s.annotated(v1alpha1.AnnotationAbort, "2").sawTransitions(rollout.RolloutFailed, rollout.RollingBack)
+		s.annotated(v1alpha1.AnnotationAbort, "2").sawTransitions(stages.RolloutFailed, stages.RollingBack)
 		s.steps = nil
 		for range 60 {
 			s.deliverAll()
 			s.record(s.plan())
 			s.advance(10 * time.Second)
 		}
-		s.is("Halted 2, stable 1: " + reached).sawTransitions(rollout.RollbackHalted)
+		s.is("Halted 2, stable 1: " + reached).sawTransitions(stages.RollbackHalted)
 	})
 	t.Run("stops an edit that returns to it", func(t *testing.T) {
 		s := everywhere(t)
@@ -910,7 +912,7 @@ func TestRollout_of_a_skipped_stage_that_gets_clusters(t *testing.T) {
 	const waits = "Completed 2, stable 2: canary Completed 2/2, world AwaitingApproval 0/3"
 	t.Run("needs its approval after the rollout is completed", func(t *testing.T) {
 		s := skipped(t).settles(waits).revisionsAre("22000")
-		s.annotated(v1alpha1.AnnotationApprove, "2/world").is("Completed 2, stable 2: canary Completed 2/2, world Progressing 1/3").sawTransitions(rollout.StageStarted)
+		s.annotated(v1alpha1.AnnotationApprove, "2/world").is("Completed 2, stable 2: canary Completed 2/2, world Progressing 1/3").sawTransitions(stages.StageStarted)
 		s.passes(170 * time.Second).is("Completed 2, stable 2: canary Completed 2/2, world Progressing 3/3")
 		s.passes(60 * time.Second).is("Completed 2, stable 2: canary Completed 2/2, world Soaking 3/3")
 		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3").revisionsAre("22222")
@@ -1209,13 +1211,13 @@ func TestRollout_counts_an_approval_of_what_the_status_shows(t *testing.T) {
 	const waits = "Progressing 2, stable 1: canary AwaitingApproval 0/2, world Pending 0/3"
 	tooEarly := func(s *scenario, key, value string) {
 		t.Helper()
-		if diff := cmp.Diff([]rollout.RequestError{{Annotation: key, Value: value, Problem: rollout.RequestTooEarly}}, s.decision.RequestErrors); diff != "" {
+		if diff := cmp.Diff([]stages.RequestError{{Annotation: key, Value: value, Problem: stages.RequestTooEarly}}, s.decision.RequestErrors); diff != "" {
 			t.Errorf("errors (-want +got):\n%s", diff)
 		}
 	}
 	early := func(t *testing.T, key, value string) *scenario {
 		s := newScenario(t, stageWith(0, needsApproval)).annotated(key, value)
-		if errs := s.decision.RequestErrors; len(errs) != 1 || errs[0].Problem != rollout.RequestOfNewerRevision {
+		if errs := s.decision.RequestErrors; len(errs) != 1 || errs[0].Problem != stages.RequestOfNewerRevision {
 			t.Errorf("errors: %v", errs)
 		}
 		return s.edited("ok-1").settles(waits)
@@ -1243,7 +1245,7 @@ func TestRollout_counts_an_approval_of_what_the_status_shows(t *testing.T) {
 	})
 	t.Run("not of a stage that comes later", func(t *testing.T) {
 		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").annotated(approve, "2/two")
-		if errs := s.decision.RequestErrors; len(errs) != 1 || errs[0].Problem != rollout.RequestOfUnknownStage {
+		if errs := s.decision.RequestErrors; len(errs) != 1 || errs[0].Problem != stages.RequestOfUnknownStage {
 			t.Errorf("errors: %v", errs)
 		}
 		s.edit(func(spec *v1alpha1.AppServiceSpec) {
@@ -1307,28 +1309,28 @@ func TestRollout_counts_an_approval_of_what_the_status_shows(t *testing.T) {
 }
 
 func TestRequests(t *testing.T) {
-	bad := func(key, value string, problem rollout.RequestProblem) rollout.RequestError {
-		return rollout.RequestError{Annotation: key, Value: value, Problem: problem}
+	bad := func(key, value string, problem stages.RequestProblem) stages.RequestError {
+		return stages.RequestError{Annotation: key, Value: value, Problem: problem}
 	}
 	const approve, promote, pause, abort = v1alpha1.AnnotationApprove, v1alpha1.AnnotationPromote, v1alpha1.AnnotationPause, v1alpha1.AnnotationAbort
 	for name, c := range map[string]struct {
 		key, value string
-		want       []rollout.RequestError
+		want       []stages.RequestError
 	}{
 		"a stage":                     {approve, "7/canary", nil},
 		"several stages":              {approve, "7/canary, 7/world", nil},
 		"the last stage":              {promote, "7/(rest)", nil},
 		"all stages":                  {promote, "7", nil},
 		"an older revision":           {approve, "6/canary,5/gone", nil},
-		"a newer revision":            {approve, "8/canary", []rollout.RequestError{bad(approve, "8/canary", rollout.RequestOfNewerRevision)}},
-		"a stage that does not exist": {approve, "7/canary,7/moon", []rollout.RequestError{bad(approve, "7/moon", rollout.RequestOfUnknownStage)}},
-		"an approval of all stages":   {approve, "7", []rollout.RequestError{bad(approve, "7", rollout.RequestMalformed)}},
-		"no number":                   {pause, "yes", []rollout.RequestError{bad(pause, "yes", rollout.RequestMalformed)}},
-		"another spelling":            {approve, "07/canary,+7/canary", []rollout.RequestError{bad(approve, "07/canary", rollout.RequestMalformed), bad(approve, "+7/canary", rollout.RequestMalformed)}},
-		"a number that is too large":  {pause, "99999999999999999999", []rollout.RequestError{bad(pause, "99999999999999999999", rollout.RequestMalformed)}},
-		"a negative number":           {pause, "-7", []rollout.RequestError{bad(pause, "-7", rollout.RequestMalformed)}},
-		"no stage after the slash":    {approve, "7/", []rollout.RequestError{bad(approve, "7/", rollout.RequestMalformed)}},
-		"an abort of a stage":         {abort, "7/canary", []rollout.RequestError{bad(abort, "7/canary", rollout.RequestMalformed)}},
+		"a newer revision":            {approve, "8/canary", []stages.RequestError{bad(approve, "8/canary", stages.RequestOfNewerRevision)}},
+		"a stage that does not exist": {approve, "7/canary,7/moon", []stages.RequestError{bad(approve, "7/moon", stages.RequestOfUnknownStage)}},
+		"an approval of all stages":   {approve, "7", []stages.RequestError{bad(approve, "7", stages.RequestMalformed)}},
+		"no number":                   {pause, "yes", []stages.RequestError{bad(pause, "yes", stages.RequestMalformed)}},
+		"another spelling":            {approve, "07/canary,+7/canary", []stages.RequestError{bad(approve, "07/canary", stages.RequestMalformed), bad(approve, "+7/canary", stages.RequestMalformed)}},
+		"a number that is too large":  {pause, "99999999999999999999", []stages.RequestError{bad(pause, "99999999999999999999", stages.RequestMalformed)}},
+		"a negative number":           {pause, "-7", []stages.RequestError{bad(pause, "-7", stages.RequestMalformed)}},
+		"no stage after the slash":    {approve, "7/", []stages.RequestError{bad(approve, "7/", stages.RequestMalformed)}},
+		"an abort of a stage":         {abort, "7/canary", []stages.RequestError{bad(abort, "7/canary", stages.RequestMalformed)}},
 		"nothing":                     {pause, "", nil},
 		"only commas":                 {approve, ",,", nil},
 	} {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 const (
@@ -35,7 +35,7 @@ type textLimit struct {
 // textLimits are the steps in which the texts are shortened: the first one that fits is used. They
 // are few, so a change of one entry rarely changes the texts of the others.
 var textLimits = []textLimit{
-	{rollout.MaxMessage, 8},
+	{wording.MaxMessage, 8},
 	{512, 8},
 	{256, 4},
 	{128, 2},

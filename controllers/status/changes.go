@@ -7,6 +7,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // Change is a change of an AppService that is reported to users once.
@@ -40,7 +42,7 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 			changes = append(changes, in.entryRemoved(entry))
 		}
 	}
-	if in.IsDeleting() {
+	if in.App.IsDeleting() {
 		changes = joinEqual(changes)
 	}
 	var recovered []string
@@ -58,7 +60,7 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	}
 	switch {
 	case isSettled(after) && !isSettled(in.App.Status) && after.Summary.Ready > 0:
-		changes = append(changes, Change{Reason: v1alpha1.ReasonReady, Message: fmt.Sprintf("the AppService is ready on %d of %s", after.Summary.Ready, rollout.CountClusters(after.Summary.Clusters))})
+		changes = append(changes, Change{Reason: v1alpha1.ReasonReady, Message: fmt.Sprintf("the AppService is ready on %d of %s", after.Summary.Ready, wording.CountClusters(after.Summary.Clusters))})
 	case len(recovered) > 0:
 		changes = append(changes, Change{Clusters: recovered, Reason: v1alpha1.ReasonReady, Message: "the AppService is ready again"})
 	}
@@ -115,7 +117,7 @@ func (in report) failureBegins(entry v1alpha1.ClusterStatus) Change {
 // fullMessage returns the message of a cluster status, even if the budget of the status dropped it.
 func (in report) fullMessage(entry v1alpha1.ClusterStatus) string {
 	if seen := in.ObservationOf(entry.Name); entry.Message == "" && seen != nil && seen.Reason == entry.Reason {
-		return rollout.BoundMessage(seen.Message)
+		return wording.Bound(seen.Message)
 	}
 	return cmp.Or(entry.Message, "the cluster status is "+string(entry.Phase))
 }
@@ -123,18 +125,18 @@ func (in report) fullMessage(entry v1alpha1.ClusterStatus) string {
 // entryRemoved returns the change for an entry that is no longer in the status.
 func (in report) entryRemoved(entry *v1alpha1.ClusterStatus) Change {
 	seen := in.ObservationOf(entry.Name)
-	detached, confirmed := entry.Phase == v1alpha1.ClusterDetached, seen != nil && rollout.ConfirmsRemoval(*seen, entry)
+	detached, confirmed := entry.Phase == v1alpha1.ClusterDetached, seen != nil && entryplan.ConfirmsRemoval(*seen, entry)
 	member := in.Secretless[entry.Name]
 	switch {
-	case detached && member != nil && rollout.HasTombstone(member, in.App.UID):
+	case detached && member.IsAbandoned(in.App.UID):
 		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
 	case detached && !in.IsAbandoned(entry.Name):
 		return Change{[]string{entry.Name}, v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}
-	case !confirmed && (detached || in.IsOrphaning()):
+	case !confirmed && (detached || in.App.IsOrphaning()):
 		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}
 	case !confirmed:
 		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
-	case in.IsOrphaning():
+	case in.App.IsOrphaning():
 		return Change{[]string{entry.Name}, v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}
 	}
 	return Change{[]string{entry.Name}, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // conditions returns the conditions Placed and Ready. It also returns Suspended, Reconciling and
@@ -32,7 +32,7 @@ func (in report) conditions(entries []v1alpha1.ClusterStatus, sum v1alpha1.Clust
 // readiness returns all conditions but RolledOut and Configured. The first problem that blocks
 // changes decides Ready; without one, the rollout and the worst of the entries do.
 func (in report) readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary, staged *rolloutReport) []metav1.Condition {
-	if in.IsDeleting() {
+	if in.App.IsDeleting() {
 		message := in.removing(entries)
 		if behind := in.behind(entries); behind != nil {
 			message = meta.FindStatusCondition(behind, v1alpha1.ConditionReady).Message
@@ -60,7 +60,7 @@ func (in report) readiness(entries []v1alpha1.ClusterStatus, sum v1alpha1.Cluste
 		return append(conditions, in.suspension()...)
 	}
 	if in.StageError != nil {
-		message := rollout.BoundMessage(in.StageError.Error()) + "; every cluster keeps its revision, and new clusters wait"
+		message := wording.Bound(in.StageError.Error()) + "; every cluster keeps its revision, and new clusters wait"
 		return append([]metav1.Condition{
 			in.placed(),
 			condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonInvalidPlacement, message),
@@ -100,7 +100,7 @@ func (in report) placed() metav1.Condition {
 	if chosen == 0 {
 		return condition(v1alpha1.ConditionPlaced, metav1.ConditionFalse, v1alpha1.ReasonNoClusters, in.whyNone())
 	}
-	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d%s", rollout.CountClusters(chosen), len(in.Plan), whyNot("; not on ", in.Plan)))
+	return condition(v1alpha1.ConditionPlaced, metav1.ConditionTrue, v1alpha1.ReasonPlaced, fmt.Sprintf("placed on %s of %d%s", wording.CountClusters(chosen), len(in.Plan), whyNot("; not on ", in.Plan)))
 }
 
 // clustersReady returns the Ready condition that the worst of the entries decides.
@@ -153,7 +153,7 @@ func (in report) behind(entries []v1alpha1.ClusterStatus) []metav1.Condition {
 		return nil
 	}
 	message := fmt.Sprintf("the hub is behind %s; nothing is created, changed or deleted on any cluster; %s",
-		rollout.ListClusters(rollout.Names(ahead)), lineage.HowToAccept(ahead))
+		wording.ListClusters(wording.Names(ahead)), lineage.HowToAccept(ahead))
 	return append([]metav1.Condition{
 		in.placed(),
 		condition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonHubBehind, message),

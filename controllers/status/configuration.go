@@ -8,7 +8,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/observation"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -23,7 +24,7 @@ func (in report) configurationWait() *rolloutReport {
 	case decided.Delayed != nil:
 		return &rolloutReport{reason: decided.Delayed.Reason, message: decided.Delayed.Message}
 	case decided.IsCollecting:
-		message := fmt.Sprintf("the configuration has changed (%s), and is used when no change has followed for a second", rollout.CapNames(in.changingSources()))
+		message := fmt.Sprintf("the configuration has changed (%s), and is used when no change has followed for a second", wording.CapNames(in.changingSources()))
 		return &rolloutReport{reason: v1alpha1.ReasonConfigurationChanged, message: message}
 	}
 	return nil
@@ -73,7 +74,7 @@ func (in report) inPlaceSources(entries []v1alpha1.ClusterStatus) map[string][]c
 	byCluster := make(map[string][]configuration.Ref, len(entries))
 	for i := range entries {
 		entry := &entries[i]
-		if !rollout.IsPlanned(*entry) || isLeaving(entry) {
+		if !entryplan.IsPlanned(*entry) || isLeaving(entry) {
 			continue
 		}
 		member := cmp.Or(in.Members[entry.Name], &v1alpha1.MemberCluster{})

@@ -10,6 +10,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // ConfigurationStep is a change of the configuration that is reported to users once.
@@ -51,7 +52,7 @@ func ConfigurationSteps(from rollout.Input, decision rollout.Decision, next v1al
 		subject := fmt.Sprintf("revision %d", in.Rollout.Revision)
 		steps = append(steps, ConfigurationStep{
 			Reason: v1alpha1.ReasonConfigurationChanged, Subject: subject,
-			Message: fmt.Sprintf("%s has another content of %s", subject, rollout.CapNames(changed)),
+			Message: fmt.Sprintf("%s has another content of %s", subject, wording.CapNames(changed)),
 		})
 	}
 	return append(steps, in.configuredStep(next)...)

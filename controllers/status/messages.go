@@ -7,18 +7,19 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // runningOn returns the clusters that run the AppService: "on 3 clusters: east, north, south".
 func runningOn(entries []v1alpha1.ClusterStatus) string {
 	var names []string
 	for _, entry := range entries {
-		if rollout.IsPlanned(entry) {
+		if entryplan.IsPlanned(entry) {
 			names = append(names, entry.Name)
 		}
 	}
-	return "on " + rollout.ListClusters(names)
+	return "on " + wording.ListClusters(names)
 }
 
 // maxAbandoned is the maximum number of clusters in a command that abandons them.
@@ -35,11 +36,11 @@ func (in report) removing(entries []v1alpha1.ClusterStatus) string {
 			unreachable = append(unreachable, entry.Name)
 		}
 	}
-	message, all := "removing it from "+rollout.ListClusters(names), rollout.CountClusters(int32(len(unreachable)))
+	message, all := "removing it from "+wording.ListClusters(names), wording.CountClusters(int32(len(unreachable)))
 	if len(unreachable) > maxAbandoned {
 		unreachable, all = unreachable[:maxAbandoned], fmt.Sprintf("the first %d of %s", maxAbandoned, all)
 	}
-	if command := in.AbandonCommand(unreachable); command != "" && len(unreachable) > 0 {
+	if command := entryplan.AbandonCommand(in.App, unreachable); command != "" && len(unreachable) > 0 {
 		message += fmt.Sprintf("; to stop waiting for %s that cannot be reached: %s", all, command)
 	}
 	return message
@@ -70,9 +71,9 @@ func (in report) notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.Cluster
 	if shared := sharedFailure(failing, sum.Clusters); shared != "" && len(others) == 0 {
 		return shared
 	} else if shared != "" {
-		return fmt.Sprintf("%s; %d more not ready: %s", shared, len(others), rollout.CapNames(others))
+		return fmt.Sprintf("%s; %d more not ready: %s", shared, len(others), wording.CapNames(others))
 	}
-	return fmt.Sprintf("%d of %s not ready: %s", len(names), rollout.CountClusters(sum.Clusters), rollout.CapNames(names))
+	return fmt.Sprintf("%d of %s not ready: %s", len(names), wording.CountClusters(sum.Clusters), wording.CapNames(names))
 }
 
 // isFailing reports whether a cluster status describes a failure: the cluster is Failed, or it is
@@ -101,12 +102,12 @@ func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 	if len(saying) == 0 {
 		return ""
 	}
-	where := fmt.Sprintf("%d of %s", len(failing), rollout.CountClusters(all))
+	where := fmt.Sprintf("%d of %s", len(failing), wording.CountClusters(all))
 	switch {
 	case all == 1:
 		where = "cluster " + failing[0].Name
 	case len(failing) == int(all):
-		where = fmt.Sprintf("all %s", rollout.CountClusters(all))
+		where = fmt.Sprintf("all %s", wording.CountClusters(all))
 	}
 	what := fmt.Sprintf("%s on %s", failing[0].Reason, where)
 	if failing[0].Reason == v1alpha1.ReasonRefused {
@@ -132,11 +133,11 @@ func (in report) whyNone() string {
 
 // whyNot returns why clusters are not chosen, such as "3 clusters with other labels (want
 // region=eu)", after the introduction. It returns "" if all clusters are chosen. The text is sorted
-// by reason, and has at most [rollout.MaxMessage] characters.
+// by reason, and has at most [wording.MaxMessage] characters.
 func whyNot(introduction string, plan placement.Plan) string {
 	var reasons []string
 	for _, excluded := range plan.Excluded() {
-		reason := fmt.Sprintf("%s %s", rollout.CountClusters(excluded.Count), excludedBy[excluded.Reason])
+		reason := fmt.Sprintf("%s %s", wording.CountClusters(excluded.Count), excludedBy[excluded.Reason])
 		switch details := strings.Join(excluded.Requirements, " or "); {
 		case excluded.Reason == v1alpha1.ReasonSelectorMismatch && details != "":
 			reason += fmt.Sprintf(" (want %s)", details)
@@ -150,7 +151,7 @@ func whyNot(introduction string, plan placement.Plan) string {
 	if len(reasons) == 0 {
 		return ""
 	}
-	return rollout.BoundMessage(introduction + strings.Join(reasons, ", "))
+	return wording.Bound(introduction + strings.Join(reasons, ", "))
 }
 
 // excludedBy describes each reason of status.placement.excluded in words.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // effects say what is not done while the hub refuses objects, by reason.
@@ -31,7 +32,7 @@ func IsRefusal(err error) bool {
 }
 
 func refusalMessage(reason string, refusal error) string {
-	return effects[reason] + ": change the permission, the quota, the policy or the webhook that refuses it; " + rollout.BoundMessage(refusal.Error())
+	return effects[reason] + ": change the permission, the quota, the policy or the webhook that refuses it; " + wording.Bound(refusal.Error())
 }
 
 // withRefusedRevision returns the conditions of an AppService whose next revision the hub refuses, or

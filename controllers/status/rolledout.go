@@ -7,7 +7,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 )
 
 // rolloutReport is what the conditions say about a rollout.
@@ -24,7 +24,7 @@ type rolloutReport struct {
 // clusters do not run the spec. So is a spec, or a content, that has no revision yet.
 // docs/decisions/a-rollout-in-progress-is-not-ready.md says why.
 func (in report) rolloutReport(entries []v1alpha1.ClusterStatus) *rolloutReport {
-	if in.IsDeleting() {
+	if in.App.IsDeleting() {
 		return nil
 	}
 	if in.AwaitsReports() {
@@ -159,7 +159,7 @@ func (in report) countRevisions(entries []v1alpha1.ClusterStatus) revisionCounts
 	var n revisionCounts
 	for i := range entries {
 		entry := &entries[i]
-		if !rollout.IsPlanned(*entry) || isLeaving(entry) {
+		if !entryplan.IsPlanned(*entry) || isLeaving(entry) {
 			continue
 		}
 		n.all++

@@ -7,7 +7,8 @@ import (
 	"strings"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // The messages of a rollout contain no times, so that they change only when a user would notice.
@@ -18,28 +19,28 @@ import (
 func (in report) target() string {
 	name := "revision " + strconv.FormatInt(in.Rollout.Revision, 10)
 	if changed := in.Rollout.ChangedSources; len(changed) > 0 {
-		name += fmt.Sprintf(" (configuration: %s)", rollout.CapNames(changed))
+		name += fmt.Sprintf(" (configuration: %s)", wording.CapNames(changed))
 	}
 	return name
 }
 
 // completedMessage reports a revision that went through all stages.
 func (in report) completedMessage(n revisionCounts) string {
-	message := fmt.Sprintf("%s runs on %s", in.target(), rollout.CountClusters(n.all))
+	message := fmt.Sprintf("%s runs on %s", in.target(), wording.CountClusters(n.all))
 	if late := n.all - n.target; late > 0 {
-		message = fmt.Sprintf("%s went through all stages; %d of %s %s not run it yet", in.target(), late, rollout.CountClusters(n.all), verb(late, "does", "do"))
+		message = fmt.Sprintf("%s went through all stages; %d of %s %s not run it yet", in.target(), late, wording.CountClusters(n.all), verb(late, "does", "do"))
 		if in.Rollout.Paused {
 			message += ", because " + in.pauseMessage()
 		}
 	}
 	var empty []string
 	for _, stage := range in.Rollout.Stages {
-		if stage.Phase == v1alpha1.StageSkipped && stage.Clusters == 0 && stage.Name != rollout.RestStage {
+		if stage.Phase == v1alpha1.StageSkipped && stage.Clusters == 0 && stage.Name != stages.RestStage {
 			empty = append(empty, stage.Name)
 		}
 	}
 	if len(empty) > 0 {
-		message += "; no cluster is in stage " + rollout.CapNames(empty)
+		message += "; no cluster is in stage " + wording.CapNames(empty)
 	}
 	return message
 }
@@ -50,7 +51,7 @@ func (in report) progressMessage(stage *v1alpha1.RolloutStageStatus, n revisionC
 		return fmt.Sprintf("%s%s has not begun%s", in.target(), in.stageName(stage), in.held(n))
 	}
 	return fmt.Sprintf("%s%s: %d of %s %s updated, %d %s available%s%s", in.target(), in.stageName(stage),
-		stage.UpToDate, rollout.CountClusters(stage.Clusters), verbIn(stage, stage.UpToDate), stage.Available, verb(stage.Available, "is", "are"), failedIn(stage), in.held(n))
+		stage.UpToDate, wording.CountClusters(stage.Clusters), verbIn(stage, stage.UpToDate), stage.Available, verb(stage.Available, "is", "are"), failedIn(stage), in.held(n))
 }
 
 func (in report) soakingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCounts) string {
@@ -59,7 +60,7 @@ func (in report) soakingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCo
 }
 
 func (in report) approvalMessage(stage *v1alpha1.RolloutStageStatus) string {
-	return fmt.Sprintf("%s waits for approval of stage %s (%s): %s", in.target(), stage.Name, rollout.CountClusters(stage.Clusters),
+	return fmt.Sprintf("%s waits for approval of stage %s (%s): %s", in.target(), stage.Name, wording.CountClusters(stage.Clusters),
 		annotate(v1alpha1.AnnotationApprove, in.Rollout.Revision, stage.Name))
 }
 
@@ -76,14 +77,14 @@ func (in report) waitingMessage(stage *v1alpha1.RolloutStageStatus, n revisionCo
 	}
 	state := fmt.Sprintf("%s%s: %s%s", in.target(), in.stageName(stage), availableIn(stage), failedIn(stage))
 	if stopped := in.StoppedOn; len(stopped) > 0 {
-		return fmt.Sprintf("%s, and no other cluster gets it, because it failed on %s: fix that, or change the spec", state, rollout.ListClusters(stopped))
+		return fmt.Sprintf("%s, and no other cluster gets it, because it failed on %s: fix that, or change the spec", state, wording.ListClusters(stopped))
 	}
 	return fmt.Sprintf("%s, and %s, or %s", state, in.obstacle(stage), in.promote(stage))
 }
 
 // idleMessage says that no pods run with the target, and what to do.
 func (in report) idleMessage() string {
-	return fmt.Sprintf("no pods run with it on %s: scale the AppService up", rollout.ListClusters(in.IdleClusters))
+	return fmt.Sprintf("no pods run with it on %s: scale the AppService up", wording.ListClusters(in.IdleClusters))
 }
 
 // obstacle says why a stage has no result, and what to fix.
@@ -92,7 +93,7 @@ func (in report) obstacle(stage *v1alpha1.RolloutStageStatus) string {
 	case stage.Clusters == 0:
 		return "its clusters have left the stage before it was completed: bring them back"
 	case len(lost) > 0:
-		return fmt.Sprintf("%s became unreachable after %s got it: fix %s", rollout.ListClusters(lost), verb(int32(len(lost)), "it", "they"), verb(int32(len(lost)), "it", "them"))
+		return fmt.Sprintf("%s became unreachable after %s got it: fix %s", wording.ListClusters(lost), verb(int32(len(lost)), "it", "they"), verb(int32(len(lost)), "it", "them"))
 	case len(idle) > 0 && stage.Available == 0:
 		return in.idleMessage()
 	}
@@ -103,7 +104,7 @@ func (in report) obstacle(stage *v1alpha1.RolloutStageStatus) string {
 func (in report) pauseMessage() string {
 	spec := in.App.Spec.Rollout
 	switch {
-	case in.IsSuspended():
+	case in.App.IsSuspended():
 		return "it is paused by spec.suspend: set that to false"
 	case in.Input.PlanError != nil:
 		return "it is paused, because spec.placement is invalid: correct it"
@@ -122,7 +123,7 @@ func (in report) pauseMessage() string {
 // returningMessage reports clusters that return to the stable revision, and why.
 func (in report) returningMessage(n revisionCounts) string {
 	stable := in.Rollout.StableRevision
-	switch back := fmt.Sprintf("%d of %s %s", n.returning, rollout.CountClusters(n.all), verb(n.returning, "returns", "return")); {
+	switch back := fmt.Sprintf("%d of %s %s", n.returning, wording.CountClusters(n.all), verb(n.returning, "returns", "return")); {
 	case !in.isGoingBack():
 		return fmt.Sprintf("%s; %s to revision %d", in.failure(), back, stable)
 	case n.returning == 0:
@@ -155,7 +156,7 @@ func (in report) rolledBackMessage() string {
 // culprit returns what to change after a revision has failed.
 func (in report) culprit() string {
 	if len(in.Rollout.ChangedSources) > 0 {
-		return "the content of " + rollout.CapNames(in.Rollout.ChangedSources)
+		return "the content of " + wording.CapNames(in.Rollout.ChangedSources)
 	}
 	return "the spec"
 }
@@ -194,7 +195,7 @@ func (in report) failure() string {
 		return fmt.Sprintf("%s was taken back on %s, by a failure or an abort that this hub has lost, as by a restore", in.target(), strings.Join(s.FailedClusters, ", "))
 	}
 	where := " in stage " + s.FailedStage
-	if s.FailedStage == rollout.RestStage && !in.hasNamedStages() {
+	if s.FailedStage == stages.RestStage && !in.hasNamedStages() {
 		where = ""
 	}
 	return fmt.Sprintf("%s failed%s (%s: %s)", in.target(), where, strings.Join(s.FailedClusters, ", "), reasonOfFailure(s.FailedReason))
@@ -225,7 +226,7 @@ func (in report) held(n revisionCounts) string {
 		switch runs := verb(group.count, "runs", "run"); {
 		case group.count == 0:
 		case len(parts) == 0:
-			parts = append(parts, fmt.Sprintf("; %s %s %s", rollout.CountClusters(group.count), runs, group.what))
+			parts = append(parts, fmt.Sprintf("; %s %s %s", wording.CountClusters(group.count), runs, group.what))
 		default:
 			parts = append(parts, fmt.Sprintf("%d %s %s", group.count, runs, group.what))
 		}
@@ -259,7 +260,7 @@ func (in report) soakSeconds(stage *v1alpha1.RolloutStageStatus) int32 {
 // stages before it are over, so that the revision alone has the same effect.
 func (in report) promote(stage *v1alpha1.RolloutStageStatus) string {
 	name := stage.Name
-	if name == rollout.RestStage {
+	if name == stages.RestStage {
 		name = ""
 	}
 	return annotate(v1alpha1.AnnotationPromote, in.Rollout.Revision, name)
@@ -277,7 +278,7 @@ func annotate(annotation string, revision int64, stage string) string {
 }
 
 func availableIn(stage *v1alpha1.RolloutStageStatus) string {
-	return fmt.Sprintf("%d of %s %s available", stage.Available, rollout.CountClusters(stage.Clusters), verbIn(stage, stage.Available))
+	return fmt.Sprintf("%d of %s %s available", stage.Available, wording.CountClusters(stage.Clusters), verbIn(stage, stage.Available))
 }
 
 // verbIn returns the form of "to be" for a number of the clusters of a stage: "0 of 1 cluster is".
@@ -334,18 +335,18 @@ func stopsRollout(annotation string) bool {
 }
 
 // requestProblem says why a value of an annotation has no effect.
-func requestProblem(e rollout.RequestError) string {
+func requestProblem(e stages.RequestError) string {
 	number, stage, _ := strings.Cut(e.Value, "/")
 	switch {
-	case e.Problem == rollout.RequestTooEarly && stage != "":
+	case e.Problem == stages.RequestTooEarly && stage != "":
 		return fmt.Sprintf("it was set before the status showed stage %s of revision %s: remove it, and set it again if you still want it", stage, number)
-	case e.Problem == rollout.RequestTooEarly:
+	case e.Problem == stages.RequestTooEarly:
 		return fmt.Sprintf("it was set before the status showed revision %s: remove it, and set it again if you still want it", number)
-	case e.Problem == rollout.RequestOfNewerRevision && stopsRollout(e.Annotation):
+	case e.Problem == stages.RequestOfNewerRevision && stopsRollout(e.Annotation):
 		return fmt.Sprintf("there is no revision %s yet", number)
-	case e.Problem == rollout.RequestOfNewerRevision:
+	case e.Problem == stages.RequestOfNewerRevision:
 		return fmt.Sprintf("there is no revision %s, and it will not count for a later one", number)
-	case e.Problem == rollout.RequestOfUnknownStage:
+	case e.Problem == stages.RequestOfUnknownStage:
 		return "spec.rollout has no stage " + stage
 	case e.Annotation == v1alpha1.AnnotationApprove:
 		return "it must be REVISION/STAGE, such as 7/eu"

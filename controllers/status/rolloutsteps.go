@@ -5,6 +5,8 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // RolloutStep is a step of a rollout that is reported to users once.
@@ -32,27 +34,27 @@ func RolloutSteps(from rollout.Input, decision rollout.Decision) []RolloutStep {
 }
 
 // rolloutStep returns the step for a transition.
-func (in report) rolloutStep(transition rollout.Transition) RolloutStep {
+func (in report) rolloutStep(transition stages.Transition) RolloutStep {
 	stage := in.stage(transition.Stage)
 	revision := in.target() + in.stageName(&stage)
 	switch transition.Type {
-	case rollout.RolloutStarted:
+	case stages.RolloutStarted:
 		return RolloutStep{Reason: v1alpha1.ReasonRolloutStarted, Message: in.startedMessage()}
-	case rollout.Superseded:
+	case stages.Superseded:
 		return RolloutStep{Reason: v1alpha1.ReasonSuperseded, Message: fmt.Sprintf("%s replaces revision %d, whose rollout was not over", in.target(), transition.Revision)}
-	case rollout.StageStarted:
-		return RolloutStep{Reason: v1alpha1.ReasonStageStarted, Message: fmt.Sprintf("%s: the rollout begins on %s", revision, rollout.CountClusters(stage.Clusters))}
-	case rollout.ApprovalNeeded:
+	case stages.StageStarted:
+		return RolloutStep{Reason: v1alpha1.ReasonStageStarted, Message: fmt.Sprintf("%s: the rollout begins on %s", revision, wording.CountClusters(stage.Clusters))}
+	case stages.ApprovalNeeded:
 		return RolloutStep{Reason: v1alpha1.ReasonApprovalNeeded, Message: in.approvalMessage(&stage)}
-	case rollout.StageCompleted:
+	case stages.StageCompleted:
 		return RolloutStep{Reason: v1alpha1.ReasonStageCompleted, Message: fmt.Sprintf("%s: %s%s", revision, availableIn(&stage), failedIn(&stage))}
-	case rollout.RolloutCompleted:
+	case stages.RolloutCompleted:
 		return RolloutStep{Reason: v1alpha1.ReasonRolloutCompleted, Message: in.completedMessage(in.countRevisions(in.Entries))}
-	case rollout.RolloutFailed:
+	case stages.RolloutFailed:
 		return RolloutStep{Reason: v1alpha1.ReasonRolloutFailed, Message: in.failedMessage(), Bad: true}
-	case rollout.RollbackHalted:
+	case stages.RollbackHalted:
 		return RolloutStep{Reason: v1alpha1.ReasonRolloutHalted, Message: in.haltedMessage(), Bad: true}
-	case rollout.RollingBack:
+	case stages.RollingBack:
 		return RolloutStep{Reason: v1alpha1.ReasonRollingBack, Message: in.rollingBackMessage()}
 	}
 	return RolloutStep{Reason: v1alpha1.ReasonRolledBack, Message: in.rolledBackMessage(), Bad: true}
@@ -103,10 +105,10 @@ func (in report) failedMessage() string {
 // describes the stable revision already.
 func (in report) messageOfFailure(cluster string) string {
 	if in.Rollout.FailedReason == v1alpha1.ReasonPodSecurityRefused {
-		return rollout.BoundMessage(in.Refusals.Of(in.Rollout.Revision, cluster))
+		return wording.Bound(in.Refusals.Of(in.Rollout.Revision, cluster))
 	}
 	if seen := in.ObservationOf(cluster); seen != nil && seen.Reason == in.Rollout.FailedReason {
-		return rollout.BoundMessage(seen.Message)
+		return wording.Bound(seen.Message)
 	}
 	if previous := in.App.Status.Cluster(cluster); previous != nil && previous.Reason == in.Rollout.FailedReason {
 		return previous.Message
@@ -117,5 +119,5 @@ func (in report) messageOfFailure(cluster string) string {
 func (in report) rollingBackMessage() string {
 	n := in.countRevisions(in.Entries)
 	return fmt.Sprintf("%d of %s %s from revision %d to %d: those that are not Ready at once, the others as maxUnavailable of their stage allows",
-		n.returning, rollout.CountClusters(n.all), verb(n.returning, "returns", "return"), in.Rollout.Revision, in.Rollout.StableRevision)
+		n.returning, wording.CountClusters(n.all), verb(n.returning, "returns", "return"), in.Rollout.Revision, in.Rollout.StableRevision)
 }

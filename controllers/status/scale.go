@@ -2,7 +2,7 @@ package status
 
 import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 )
 
 // scaleReplicas returns the number of pods on the clusters of the plan, in the unit of
@@ -11,12 +11,12 @@ import (
 func (in report) scaleReplicas(entries []v1alpha1.ClusterStatus) int32 {
 	var pods, clusters int32
 	for _, entry := range entries {
-		if rollout.IsPlanned(entry) {
+		if entryplan.IsPlanned(entry) {
 			pods = addSaturating(pods, entry.CurrentReplicas())
 			clusters++
 		}
 	}
-	if in.IsDivided() || clusters == 0 {
+	if in.App.IsDivided() || clusters == 0 {
 		return pods
 	}
 	return pods/clusters + min(1, pods%clusters)

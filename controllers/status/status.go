@@ -58,7 +58,7 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 // placement returns why clusters are not in the plan, the hash of the placement from which the plan
 // was made, and the number of placements. An AppService that is being deleted has no plan.
 func (in report) placement() v1alpha1.PlacementStatus {
-	if in.IsDeleting() {
+	if in.App.IsDeleting() {
 		return v1alpha1.PlacementStatus{Count: in.PlacementCount}
 	}
 	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash, ReplicasHash: in.ReplicasHash, Count: in.PlacementCount}

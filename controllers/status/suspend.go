@@ -7,14 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // suspension returns the Suspended condition while the AppService is suspended. Then Ready is False
 // with the same reason, and kstatus reports InProgress: setting spec.suspend is an edit, so all
 // entries are a generation behind, and a generation does not say whether anything else was edited.
 func (in report) suspension() []metav1.Condition {
-	if !in.IsSuspended() {
+	if !in.App.IsSuspended() {
 		return nil
 	}
 	return []metav1.Condition{condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
@@ -24,7 +25,7 @@ func (in report) suspension() []metav1.Condition {
 // pendingChanges returns the changes that would be made if the AppService were not suspended. It
 // returns "" if there are none.
 func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
-	if !in.IsSuspended() {
+	if !in.App.IsSuspended() {
 		return ""
 	}
 	var old, added, removed []string
@@ -33,7 +34,7 @@ func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
 		has[entry.Name] = true
 		decision := in.Plan.Find(entry.Name)
 		switch {
-		case !rollout.IsPlanned(entry):
+		case !entryplan.IsPlanned(entry):
 		case !decision.Chosen():
 			removed = append(removed, entry.Name)
 		case entry.Generation != in.App.Generation:
@@ -55,7 +56,7 @@ func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
 		{"it is not removed from", removed},
 	} {
 		if len(w.names) > 0 {
-			waits = append(waits, w.what+" "+rollout.ListClusters(w.names))
+			waits = append(waits, w.what+" "+wording.ListClusters(w.names))
 		}
 	}
 	return strings.Join(waits, "; ")

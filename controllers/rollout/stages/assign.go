@@ -1,0 +1,80 @@
+package stages
+
+import "github.com/fleetwright/fleetwright/api/v1alpha1"
+
+// assigner gives clusters another revision.
+type assigner struct {
+	judge *judge
+	hold  Hold
+}
+
+// assign sets the desired revision of a cluster in a rollout.
+func (a *assigner) assign(c *cluster, revision int64) {
+	e := &c.Entry
+	if revision == 0 || e.Revision == revision || a.judge.contents.isMissing(revision) || a.judge.contents.isUnread(c) || a.judge.contents.isRefused(c, revision) {
+		return
+	}
+	wasStable := e.Revision != 0 && e.Revision == a.judge.status.StableRevision
+	e.Impaired = !c.isServing() && (e.Impaired || wasStable)
+	e.Returned = e.Revision != 0 && revision == a.judge.status.StableRevision && !a.judge.clock.isKnownUnready(c)
+	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &a.judge.clock.now, nil, 0
+	e.Stage = ""
+	if c.stage.Limit != nil && revision == a.judge.status.Revision {
+		e.Stage = c.stage.Name
+	}
+	c.Reassign(revision)
+	c.isConfirmed = c.isConfirmed && !c.IsStale
+}
+
+// update assigns the target to clusters of a stage.
+func (a *assigner) update(s *stage) {
+	for _, c := range s.next() {
+		a.assign(c, a.judge.status.Revision)
+	}
+}
+
+// isNew reports whether a cluster has no revision and may get one.
+func (a *assigner) isNew(c *cluster) bool {
+	return a.hold != Frozen && !a.judge.contents.isUnread(c) && c.Entry.Revision == 0 && c.Entry.Phase != v1alpha1.ClusterUnknown
+}
+
+// startsWithStable reports whether a cluster without a revision gets the stable one at once. It does not
+// if its stage needs approval and the stable revision never went through that stage.
+func (a *assigner) startsWithStable(c *cluster) bool {
+	s := c.stage
+	switch {
+	case s.Approval == "":
+		return true
+	case a.judge.status.Phase == v1alpha1.RolloutCompleted:
+		return s.status.Phase == v1alpha1.StageCompleted
+	}
+	return !s.status.StableSkipped
+}
+
+// startWithStable assigns the stable revision to the clusters without a revision that need not wait for
+// the target, where a stage could not assign it. The result of the stage does not depend on them, so this
+// is decided before the result.
+func (a *assigner) startWithStable(clusters []*cluster) {
+	for _, c := range clusters {
+		if a.isNew(c) && a.startsWithStable(c) {
+			a.assign(c, a.judge.contents.stable())
+		}
+	}
+}
+
+// assignNew assigns a revision to the clusters without one: the target where its stage, or the
+// rollout, is completed, and otherwise the stable revision. In the first rollout, they wait for
+// their turn, and so they do in a stage that needs approval and that the stable revision never passed.
+func (a *assigner) assignNew(clusters []*cluster) {
+	for _, c := range clusters {
+		if !a.isNew(c) || !a.startsWithStable(c) {
+			continue
+		}
+		isDone := a.judge.status.Phase == v1alpha1.RolloutCompleted || a.judge.status.isRollingOut() && c.stage.status.Phase == v1alpha1.StageCompleted
+		if isDone && !a.judge.contents.IsRevisionMissing {
+			a.assign(c, a.judge.status.Revision)
+		} else {
+			a.assign(c, a.judge.contents.stable())
+		}
+	}
+}

@@ -1,0 +1,128 @@
+package stages
+
+import (
+	"slices"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
+)
+
+// goingBack is the phase RollingBack, and each phase in which clusters return to the stable revision.
+type goingBack struct{ scope }
+
+// rollBack returns the clusters to the stable revision. It is halted while the stable revision fails on
+// those that returned, and goes on when they are available. When it is over, it stays so until another
+// cluster is to return.
+func (p goingBack) rollBack() {
+	switch isLeft, isUpdating := p.goBack(); {
+	case !isLeft && (!isUpdating || p.status.Phase == v1alpha1.RolloutRolledBack):
+		p.status.setPhase(v1alpha1.RolloutRolledBack)
+	case p.status.returnsFail():
+		p.status.setPhase(v1alpha1.RolloutHalted)
+	case p.status.Phase == v1alpha1.RolloutHalted:
+		p.status.setPhase(v1alpha1.RolloutRollingBack)
+	}
+}
+
+// judgeReturns records the clusters on which the stable revision fails, if it does on more clusters of a
+// stage than may fail, of those that were Ready when they returned to it. A cluster that was not Ready
+// then may be broken by itself. A cluster that was recorded counts until it is available, also while it
+// cannot be observed.
+func (p goingBack) judgeReturns() {
+	recorded := p.status.ReturnFailedClusters
+	for _, s := range p.stages {
+		var failed []*cluster
+		unrecorded := 0 // that may have failed: the record has only the first ones
+		for _, c := range s.clusters {
+			switch e := &c.Entry; {
+			case !e.Returned || e.Revision != p.status.StableRevision:
+			case p.judge.clock.hasFailed(c) || slices.Contains(recorded, e.Name):
+				failed = append(failed, c)
+			case len(recorded) == wording.MaxNamed && e.Phase != v1alpha1.ClusterUnknown:
+				unrecorded++
+			}
+		}
+		if len(failed) > 0 && len(failed)+unrecorded > s.maxFailed() {
+			p.recordReturns(failed)
+			return
+		}
+	}
+	p.status.ReturnFailedClusters, p.status.ReturnFailedReason = nil, ""
+}
+
+// recordReturns records on which clusters the stable revision fails. The reason stays while the first of
+// them is the same: it may not be known any more.
+func (p goingBack) recordReturns(failed []*cluster) {
+	names, reason := p.judge.describeFailed(failed)
+	if recorded := p.status.ReturnFailedClusters; len(recorded) == 0 || recorded[0] != names[0] {
+		p.status.ReturnFailedReason = reason
+	}
+	p.status.ReturnFailedClusters = names
+}
+
+// goBack assigns the stable revision to the clusters that do not have it, and that need not wait for a
+// revision and may have this one. It reports whether one of them still lacks it, and whether one that has
+// it is updating.
+func (p goingBack) goBack() (isLeft, isUpdating bool) {
+	stable := p.judge.contents.stable()
+	isLeft = stable == 0
+	for _, s := range p.stages {
+		returns := func(c *cluster) bool {
+			return c.Entry.Revision != stable && !p.judge.contents.isRefused(c, stable) && !p.judge.contents.isUnread(c) && (c.Entry.Revision != 0 || p.assigner.startsWithStable(c))
+		}
+		updating := p.returnClusters(s, returns)
+		isLeft = isLeft || slices.ContainsFunc(s.clusters, returns)
+		isUpdating = isUpdating || updating > 0
+	}
+	return isLeft, isUpdating
+}
+
+// returnClusters assigns the stable revision to the clusters of a stage that do not have it and
+// that are to return: to those that are not available at once, and to the others as far as
+// maxUnavailable of the stage allows, unless the stable revision fails on those that returned. It
+// never waits for a cluster that was broken before. It returns how many clusters of the stage are
+// about to become available with the stable revision.
+func (p goingBack) returnClusters(s *stage, returns func(*cluster) bool) int {
+	stable := p.judge.contents.stable()
+	for _, c := range s.clusters {
+		if c.Entry.Revision != stable && (p.judge.clock.isKnownUnready(c) || c.Entry.UnavailableSince != nil) && returns(c) {
+			p.assigner.assign(c, stable)
+		}
+	}
+	vacancies, updating := s.vacancies(), 0
+	for _, c := range s.clusters {
+		if c.Entry.Revision != stable && vacancies > 0 && !p.status.returnsFail() && returns(c) {
+			p.assigner.assign(c, stable)
+			vacancies--
+		}
+		if p.judge.isGoingBack(c) {
+			updating++
+		}
+	}
+	return updating
+}
+
+// returnSuperseded assigns the stable revision to clusters that run neither the stable revision nor
+// the target, before it is the turn of their stage: to those that are not Ready, and to those that
+// run the failed revision. A Ready cluster that has the template of the target already keeps it.
+func (p goingBack) returnSuperseded() {
+	if p.judge.contents.stable() == 0 {
+		return
+	}
+	for _, s := range p.stages {
+		if !s.isActive() {
+			p.returnClusters(s, p.isReturningSuperseded)
+		}
+	}
+}
+
+func (p goingBack) isReturningSuperseded(c *cluster) bool {
+	e := &c.Entry
+	switch {
+	case e.Revision == 0, e.Revision == p.status.StableRevision, e.Revision == p.status.Revision:
+		return false
+	case p.judge.clock.isKnownUnready(c) && e.Phase != v1alpha1.ClusterUnknown:
+		return true
+	}
+	return e.Revision == p.status.FailedRevision && !slices.Contains(p.status.SameRevisions, e.Revision)
+}

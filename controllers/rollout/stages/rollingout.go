@@ -1,0 +1,83 @@
+package stages
+
+import (
+	"slices"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// rollingOut is the phase Progressing while the target is not stable: the stages get it one after
+// another.
+type rollingOut struct{ scope }
+
+// progress runs the stages up to the first one that does not complete. A stage after it is Pending,
+// even if it was active: a cluster has joined a stage that was skipped, or the stages were edited.
+// When all stages are done, the rollout is complete if the target is available anywhere.
+func (p rollingOut) progress() {
+	isActive, completed := true, 0
+	for _, s := range p.stages {
+		switch {
+		case s.status.Phase == v1alpha1.StageCompleted:
+			p.assigner.update(s) // clusters that are late
+		case isActive:
+			isActive = p.runStage(s)
+		case s.status.Phase != v1alpha1.StageSkipped || len(s.clusters) > 0:
+			s.enter(v1alpha1.StagePending, p.now)
+		}
+		if s.status.Phase == v1alpha1.StageCompleted {
+			completed++
+		}
+	}
+	if isActive && completed > 0 && p.isAvailableAnywhere() {
+		p.complete()
+	}
+}
+
+// runStage runs a stage that is not completed, and reports whether the next one may run.
+func (p rollingOut) runStage(s *stage) bool {
+	now := p.now
+	if len(s.clusters) == 0 && !s.isActive() { // one that has begun has proven nothing, and waits
+		s.enter(v1alpha1.StageSkipped, now)
+		return true
+	}
+	if s.status.Phase == v1alpha1.StageSkipped {
+		s.enter(v1alpha1.StagePending, now)
+	}
+	if !s.isActive() {
+		if s.needsApproval() {
+			s.enter(v1alpha1.StageAwaitingApproval, now)
+			return false
+		}
+		s.enter(v1alpha1.StageProgressing, now)
+	}
+	p.assigner.update(s)
+	p.assigner.startWithStable(s.clusters)
+	if !s.isSettled() {
+		return false
+	}
+	if s.status.Phase == v1alpha1.StageProgressing {
+		s.enter(v1alpha1.StageSoaking, now)
+	}
+	if now.Time.Before(s.soakEnd()) {
+		return false
+	}
+	s.enter(v1alpha1.StageCompleted, now)
+	return true
+}
+
+// isAvailableAnywhere reports whether the target is available on any cluster.
+func (p rollingOut) isAvailableAnywhere() bool {
+	return slices.ContainsFunc(p.clusters, func(c *cluster) bool { return p.judge.stateOf(c) == stateAvailable })
+}
+
+// complete makes the target the stable revision.
+func (p rollingOut) complete() {
+	if p.status.StableRevision != p.status.Revision {
+		p.status.PreviousRevision, p.status.StableRevision = p.status.StableRevision, p.status.Revision
+	}
+	p.status.Undo = false
+	p.status.setPhase(v1alpha1.RolloutCompleted)
+	for _, s := range p.stages {
+		s.close()
+	}
+}

@@ -1,0 +1,244 @@
+package stages
+
+import (
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
+)
+
+// scope is what the phases of a rollout decide about.
+type scope struct {
+	status   *state
+	clusters []*cluster // in the order of their placement rank
+	stages   []*stage
+	judge    *judge
+	assigner *assigner
+	now      metav1.Time
+}
+
+// Rollout decides which revision each cluster is to run.
+type Rollout struct {
+	scope
+	in       Input
+	requests Requests
+	// skipped are the stages through which the stable revision did not go, when a new target begins.
+	skipped    map[string]bool
+	stageError *StageError
+	// areStagesEdited is set in the first decision after an edit of the stages.
+	areStagesEdited bool
+}
+
+// Decide decides which revision each cluster is to run, and sets it in the plans of the entries.
+// Without a revision of the spec, and while the AppService is deleted, nothing changes. Finish
+// completes the decision.
+func Decide(in Input, plans []entryplan.Plan) *Rollout {
+	r := newRollout(in)
+	r.recover(plans)
+	if in.Revision != 0 && !in.App.IsDeleting() {
+		r.clusters = in.stagedClusters(plans)
+		r.decide()
+	}
+	r.recordPodSecurity()
+	r.explainRefused()
+	return r
+}
+
+func newRollout(in Input) *Rollout {
+	status := &state{*in.App.Status.Rollout.DeepCopy(), in.Now}
+	judge := &judge{
+		clock:    &clock{now: in.Now, observedSince: in.ObservedSince, seenSince: in.SeenSince, answers: in.Answers},
+		contents: &contents{in.Revisions, status},
+		status:   status,
+	}
+	return &Rollout{in: in, scope: scope{status: status, judge: judge, assigner: &assigner{judge, in.Hold}, now: in.Now}}
+}
+
+// decide decides about the target, the stages and the clusters, in this order.
+func (r *Rollout) decide() {
+	r.status.keepLatest(r.in.Revision)
+	r.adoptProven()
+	if r.status.Revision != r.in.Revision {
+		r.status.ChangedSources = r.in.ChangedSources
+	}
+	if r.in.App.Spec.Rollout == nil {
+		atOnce{r.scope, r.in}.assign()
+		return
+	}
+	r.retarget()
+	r.requests = r.in.requests()
+	r.judge.clock.deadline = r.in.progressDeadline()
+	r.stages, r.stageError = r.stagesOf(r.clusters)
+	r.hold()
+	if r.stageError != nil {
+		return
+	}
+	r.restoreStages()
+	r.takeOver()
+	r.track()
+	r.recordRequests()
+	r.fail()
+	if !r.assigner.hold.isPaused() {
+		r.proceed()
+	}
+	completed{r.scope}.closeStages()
+	r.assigner.assignNew(r.clusters)
+	completed{r.scope}.closeStages() // new clusters may need nothing more now
+}
+
+// recover sets the revisions of entries to those that their clusters run, after the status was
+// lost. While it waits for reports, it records since when.
+func (r *Rollout) recover(plans []entryplan.Plan) {
+	if !r.in.Recovery.IsRecovering || r.in.App.IsDeleting() {
+		return
+	}
+	for i := range plans {
+		if e := &plans[i]; e.Seen != nil && e.Entry.Revision == 0 && e.Seen.StampedRevision != 0 && entryplan.IsPlanned(e.Entry) {
+			e.Reassign(e.Seen.StampedRevision)
+		}
+	}
+	if r.in.Recovery.AwaitsReports && r.status.Since == nil {
+		r.status.Since = &r.now
+	}
+}
+
+// hold decides which clusters may get another revision, and records it.
+func (r *Rollout) hold() {
+	hold := &r.assigner.hold
+	isPaused := r.in.App.Spec.Rollout.Paused || r.requests.IsPaused
+	switch {
+	case r.stageError != nil:
+		*hold = Frozen
+	case *hold == Released && isPaused:
+		*hold = Paused
+	case *hold == Released && r.status.Paused:
+		*hold = Resumed
+	}
+	r.status.Paused = hold.isPaused()
+}
+
+// retarget makes the revision of the spec the target.
+func (r *Rollout) retarget() {
+	s := r.status
+	switch {
+	case s.Revision != r.in.Revision:
+		s.Undo = s.PreviousRevision != 0 && r.in.Origin == RevisionUndone || s.Undo && r.in.Origin == RevisionRetried
+		r.skipped = skippedStages(s.RolloutStatus)
+		s.Revision, s.SameRevisions, s.Stages = r.in.Revision, r.in.SameRevisions, nil
+		s.FailedStage, s.FailedClusters, s.FailedReason = "", nil, ""
+		s.Phase, s.Since = v1alpha1.RolloutProgressing, &r.now
+		if s.Revision == s.FailedRevision { // the planner gives a template that comes back another number
+			s.Phase = r.phaseAfterFailure()
+		}
+	case s.Phase != "":
+	case s.Revision == s.StableRevision: // spec.rollout was added, and no edit of the template
+		r.status.setPhase(v1alpha1.RolloutCompleted)
+	default:
+		r.status.setPhase(v1alpha1.RolloutProgressing)
+	}
+}
+
+// stagesOf returns the stages of spec.rollout, with the clusters.
+func (r *Rollout) stagesOf(clusters []*cluster) ([]*stage, *StageError) {
+	spec := r.in.App.Spec.Rollout
+	stages := make([]*stage, 0, len(spec.Stages)+1)
+	for _, s := range spec.Stages {
+		path := fmt.Sprintf("spec.rollout.stages[name=%s]", s.Name)
+		match, err := placement.CompileMatch(path, s.ClusterMatch)
+		if err != nil {
+			return nil, &StageError{Stage: s.Name, Err: err}
+		}
+		next := newStage(s, spec.RolloutPace, r.judge)
+		next.take(clusters, match.Matches)
+		stages = append(stages, next)
+	}
+	last := newStage(v1alpha1.RolloutStage{Name: RestStage}, spec.RolloutPace, r.judge)
+	last.take(clusters, func(*v1alpha1.MemberCluster) bool { return true })
+	return append(stages, last), nil
+}
+
+// restoreStages reads the status of each stage. A stage without a status is Pending. If the stages
+// were edited, those that have begun are judged again: they may have other clusters, or need
+// approval.
+func (r *Rollout) restoreStages() {
+	strategy := strategyOf(r.in.App.Spec.Rollout)
+	r.areStagesEdited = strategy != r.status.Strategy && r.status.Strategy != "" && !r.assigner.hold.isPaused()
+	for _, s := range r.stages {
+		s.status = v1alpha1.RolloutStageStatus{Name: s.Name, Phase: v1alpha1.StagePending, Since: r.now, StableSkipped: r.skipped[s.Name]}
+		s.isNew = true
+		for _, before := range r.status.Stages {
+			if before.Name == s.Name {
+				s.status, s.isNew = before, false
+			}
+		}
+		if r.now.Before(&s.status.Since) {
+			s.status.Since = r.now
+		}
+		isLeft := len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted // it waits, as without the edit
+		if r.areStagesEdited && r.status.isRollingOut() && s.isActive() && !isLeft && !(s.status.Phase == v1alpha1.StageCompleted && s.isDone()) {
+			s.enter(v1alpha1.StagePending, r.now)
+		}
+	}
+	if !r.assigner.hold.isPaused() { // a pause keeps the stages as they are
+		r.status.Strategy = strategy
+	}
+}
+
+// track updates since when the clusters are unavailable, and with how many pods they were available.
+func (r *Rollout) track() {
+	isActive := r.status.Phase == v1alpha1.RolloutProgressing || r.status.Phase == v1alpha1.RolloutRollingBack || r.abortsHalted()
+	for _, c := range r.clusters {
+		e := &c.Entry
+		if e.UnavailableSince != nil {
+			e.UnavailableSince = r.judge.clock.nextClock(c, r.assigner.hold)
+		}
+		if e.UnavailableSince == nil && isActive && e.Revision != 0 && r.judge.clock.becomesUnavailable(c) {
+			e.UnavailableSince = &r.now
+			e.Impaired = e.Phase != v1alpha1.ClusterReady && e.Revision == r.status.StableRevision // no rollout is the cause
+		}
+		e.ReadySince = c.nextReadySince()
+		isReady := e.Phase == v1alpha1.ClusterReady && c.isConfirmed
+		isGrowing := c.isConfirmed && e.ReadySince != nil && e.ObservedGeneration >= e.Generation
+		switch {
+		case isReady && e.UnavailableSince == nil,
+			(isReady || isGrowing) && r.judge.clock.elapsed(r.judge.clock.readySince(c, c.phaseSince(r.now))) >= c.stage.minReady():
+			e.UnavailableSince, e.ReadySince, e.Impaired, e.Returned = nil, nil, false, false
+			c.recordAvailable()
+		case e.Phase != v1alpha1.ClusterReady && c.isConfirmed && c.isServing(): // the pods that it had lost are back
+			e.UnavailableSince, e.Impaired = nil, false
+		}
+	}
+}
+
+// proceed does what the phase of the rollout asks for.
+func (r *Rollout) proceed() {
+	back := goingBack{r.scope}
+	if r.status.Phase != v1alpha1.RolloutHalted {
+		back.judgeReturns()
+	}
+	switch r.status.Phase {
+	case v1alpha1.RolloutProgressing:
+		if r.status.isRollingOut() {
+			rollingOut{r.scope}.progress()
+			back.judgeReturns() // without the clusters that got the target
+		} else if isLeft, isUpdating := back.goBack(); !isLeft && !isUpdating {
+			rollingOut{r.scope}.complete()
+		}
+	case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
+		back.rollBack()
+	case v1alpha1.RolloutHalted:
+		if r.status.returnsFail() { // not the target alone
+			back.judgeReturns()
+			back.rollBack()
+		}
+	}
+	if r.status.isRollingOut() {
+		back.returnSuperseded()
+	}
+	if r.status.Phase == v1alpha1.RolloutCompleted {
+		completed{r.scope}.runLate()
+	}
+}

@@ -1,0 +1,167 @@
+package stages
+
+import (
+	"cmp"
+	"slices"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/placement"
+)
+
+// RestStage is the name of the last stage, of the clusters that no other stage matches.
+const RestStage = "(rest)"
+
+// StageError is an error in the selector of a stage.
+type StageError struct {
+	// Stage is the name of the stage.
+	Stage string
+	// Err says what is wrong.
+	Err error
+}
+
+func (e *StageError) Error() string { return e.Err.Error() }
+
+// Unwrap returns what is wrong.
+func (e *StageError) Unwrap() error { return e.Err }
+
+// stage is a stage with its clusters.
+type stage struct {
+	v1alpha1.RolloutStage
+	// status is the next status of the stage.
+	status v1alpha1.RolloutStageStatus
+	// isNew is set if the status of the rollout does not have the stage yet.
+	isNew bool
+	// clusters are in the order in which they get the target.
+	clusters []*cluster
+	// judge says in which state they are.
+	judge *judge
+}
+
+// newStage returns a stage without clusters. The pace of the rollout applies where the stage has
+// none.
+func newStage(spec v1alpha1.RolloutStage, pace v1alpha1.RolloutPace, judge *judge) *stage {
+	spec.MaxUnavailable = cmp.Or(spec.MaxUnavailable, pace.MaxUnavailable)
+	spec.MinReadySeconds = cmp.Or(spec.MinReadySeconds, pace.MinReadySeconds)
+	spec.MaxFailures = cmp.Or(spec.MaxFailures, pace.MaxFailures)
+	return &stage{RolloutStage: spec, judge: judge}
+}
+
+// isActive reports whether the turn of the stage has come.
+func (s *stage) isActive() bool { return isActivePhase(s.status.Phase) }
+
+func isActivePhase(phase v1alpha1.RolloutStagePhase) bool {
+	switch phase {
+	case v1alpha1.StageProgressing, v1alpha1.StageSoaking, v1alpha1.StageCompleted:
+		return true
+	}
+	return false
+}
+
+// enter sets the phase of a stage.
+func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
+	if s.status.Phase != phase {
+		s.status.Phase, s.status.Since = phase, now
+	}
+}
+
+// hasPods reports whether any cluster of the stage runs pods, or is to run some. A scale-down may change
+// that within a decision.
+func (s *stage) hasPods() bool {
+	return slices.ContainsFunc(s.clusters, func(c *cluster) bool { return !c.isEmpty() })
+}
+
+// keepsLost reports whether clusters that were lost with the target keep their places.
+func (s *stage) keepsLost() bool {
+	return !s.status.Promoted && s.status.Phase != v1alpha1.StageCompleted
+}
+
+// isUnfinished reports whether a stage has not been completed or skipped.
+func (s *stage) isUnfinished() bool {
+	return s.status.Phase != v1alpha1.StageCompleted && s.status.Phase != v1alpha1.StageSkipped
+}
+
+// isDone reports whether all clusters of a stage have the target, except for those that cannot be
+// observed.
+func (s *stage) isDone() bool {
+	return len(s.clusters) > 0 && !slices.ContainsFunc(s.clusters, func(c *cluster) bool {
+		return c.Entry.Revision != s.judge.status.Revision && c.Entry.Phase != v1alpha1.ClusterUnknown
+	})
+}
+
+// close ends a stage when the rollout is complete: a stage through which the stable revision did not
+// go is Skipped.
+func (s *stage) close() {
+	switch {
+	case s.status.Phase == v1alpha1.StageCompleted:
+	case len(s.clusters) > 0 && !s.status.StableSkipped:
+		s.enter(v1alpha1.StageCompleted, s.judge.clock.now)
+	default:
+		s.enter(v1alpha1.StageSkipped, s.judge.clock.now)
+	}
+	s.status.StableSkipped, s.isNew = false, false
+}
+
+// take takes the clusters that match a stage and that no earlier stage has, in their order. The limit
+// chooses as the limit of a placement does, by their standing.
+func (s *stage) take(clusters []*cluster, matches func(*v1alpha1.MemberCluster) bool) {
+	var matching []*cluster
+	for _, c := range clusters {
+		if c.stage == nil && matches(c.Member) {
+			matching = append(matching, c)
+		}
+	}
+	for _, i := range s.places(matching) {
+		c := matching[i]
+		c.stage = s
+		s.clusters = append(s.clusters, c)
+	}
+}
+
+// places returns the indices of the matching clusters that belong to a stage, in their order.
+func (s *stage) places(matching []*cluster) []int {
+	contenders := make([]placement.Contender, len(matching)) // in the order of their rank
+	for i, c := range matching {
+		contenders[i] = placement.Contender{Member: c.Member, Standing: s.standing(c), Rank: c.rank}
+	}
+	limit := min(len(matching), s.limitOf(len(matching)))
+	places := placement.Order(contenders, s.SpreadKey)[:limit]
+	slices.Sort(places)
+	return places
+}
+
+// standing returns how well a cluster serves a stage with a limit; the lowest is the best. A cluster
+// that got the target in the stage keeps its place, so that the choice does not change during a
+// rollout. Clusters that cannot be reached, and those without pods, cannot prove the target, and come
+// last.
+func (s *stage) standing(c *cluster) int {
+	e := &c.Entry
+	switch {
+	case e.Revision == s.judge.status.Revision && e.Stage == s.Name:
+		return 0
+	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty():
+		return 2
+	}
+	return 1
+}
+
+// count counts the clusters of a stage.
+func (s *stage) count() {
+	s.status.Clusters, s.status.UpToDate, s.status.Available, s.status.Failed = int32(len(s.clusters)), 0, 0, 0
+	for _, c := range s.clusters {
+		if c.Entry.Revision != s.judge.status.Revision {
+			if s.judge.hasRefusedTarget(c) {
+				s.status.Failed++
+			}
+			continue
+		}
+		s.status.UpToDate++
+		switch s.judge.stateOf(c) {
+		case stateAvailable:
+			s.status.Available++
+		case stateFailed:
+			s.status.Failed++
+		}
+	}
+}
