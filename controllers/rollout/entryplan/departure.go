@@ -9,6 +9,7 @@ import (
 // departure returns the transition of an entry whose removal has not started: none while its
 // cluster is in the plan, otherwise a transition with the cause why the cluster left the plan. The
 // cause is decided when the cluster leaves, and stored.
+// docs/decisions/why-a-cluster-leaves-is-a-typed-transition.md says why.
 func (in *Input) departure(e *Plan, decision placement.Decision) v1alpha1.ClusterTransition {
 	before := e.Entry.Transition
 	switch {

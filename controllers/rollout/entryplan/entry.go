@@ -56,6 +56,7 @@ func (in *Input) IsRemoving(entry v1alpha1.ClusterStatus) bool {
 // workload keeps running. The entry ends (the result is nil) when the AppService has been deleted
 // for detachedGrace or the cluster is abandoned. If a removal was decided and the MemberCluster
 // still exists, the MemberCluster must have a tombstone first.
+// docs/decisions/detached-clusters-do-not-count.md says why.
 func (in *Input) detachedEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
 	if in.IsDetachmentOver(previous) && !in.NeedsTombstone(previous) {
 		return nil

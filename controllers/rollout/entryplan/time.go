@@ -24,7 +24,8 @@ func Entries(plans []Plan, now metav1.Time) []v1alpha1.ClusterStatus {
 
 // transitionTime returns the LastTransitionTime of an entry. Times have whole
 // seconds, but two transitions of an entry never have the same time, because delivery confirms a
-// removal by the time of the entry that requested it.
+// removal by the time of the entry that requested it: with equal times, the confirmation of an earlier
+// removal would confirm a later one too.
 //
 // An entry that gets another revision begins its phase again. If it is Unknown, it keeps its time,
 // which is the age of the observed state.

@@ -25,6 +25,7 @@ func (b *budget) needsAcknowledgement(e *entryplan.Plan) bool {
 
 // isLast reports whether the plan has no cluster on which pods are to run, and no cluster other
 // than this one is known to be ready.
+// docs/decisions/removals-without-an-edit-keep-ready-replicas.md says why.
 func (b *budget) isLast(e *entryplan.Plan) bool {
 	if b.planCanServe || !mayServe(b.in.App, e) {
 		return false
@@ -81,6 +82,7 @@ func (b *budget) countAsking() int {
 
 // acceptedRemovals returns the number of removals that the annotation approves for the current
 // generation, or 0 and what is wrong with its value.
+// docs/decisions/accept-removals-is-bound-to-a-generation.md says why.
 func acceptedRemovals(app *v1alpha1.AppService) (accepted int32, annotationError string) {
 	value, found := app.Annotations[v1alpha1.AnnotationAcceptRemovals]
 	if !found {

@@ -20,6 +20,7 @@ const blockerTimeout = 10 * time.Minute
 // for its turn in the first rollout, is not a blocker if the plan chooses all matching clusters and
 // another cluster is Ready. Otherwise one broken cluster, or a stage without approval, would block
 // every removal.
+// docs/decisions/surging-is-a-field-of-the-entry.md says why.
 func (in Input) blockers(plans []entryplan.Plan) []string {
 	if acceptsUnready(in.App) {
 		return nil

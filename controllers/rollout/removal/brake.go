@@ -29,6 +29,7 @@ type brake struct {
 }
 
 // apply returns the candidates that may be scaled down, and a note on those that need approval.
+// docs/decisions/a-label-scales-down-as-it-removes.md says why.
 func (b *brake) apply(plans []entryplan.Plan, candidates []*entryplan.Plan) (allowed []*entryplan.Plan, notes []string) {
 	isDrain := func(e *entryplan.Plan) bool { return isUnintendedDrain(b.in.App, e) }
 	asking := slices.DeleteFunc(slices.Clone(candidates), func(e *entryplan.Plan) bool { return !isDrain(e) })

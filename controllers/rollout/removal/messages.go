@@ -28,7 +28,8 @@ func (in Input) carryHolds(plans []entryplan.Plan) {
 
 // setWaitingReason explains on an entry why its removal has not started. A cluster that cannot be
 // observed stays Unknown. A Failed cluster whose removal needs approval stays Failed. Both states
-// may last.
+// may last. All others are Progressing, and the AppService is not Stalled: clusters that keep running
+// are no failure that a pipeline should stop for.
 func setWaitingReason(e *entryplan.Plan, reason, message string) {
 	switch e.Entry.Phase {
 	case v1alpha1.ClusterUnknown:

@@ -30,6 +30,7 @@ func (s *stage) inState(state clusterState) []*cluster {
 }
 
 // needsApproval reports whether a stage waits for approval.
+// docs/decisions/approvals-are-annotations.md says why.
 func (s *stage) needsApproval() bool {
 	return s.Approval == v1alpha1.ApprovalRequired && !s.judge.status.Undo && !s.status.Approved && !s.status.Promoted
 }

@@ -9,6 +9,7 @@ import (
 // has taken back what it had assigned: the target, or the stable revision. If a cluster had lost
 // the target that way, the hub has forgotten a failure or an abort. Then the rollout is halted, and
 // a person decides.
+// docs/decisions/an-entry-takes-over-what-its-cluster-runs.md says why.
 func (r *Rollout) takeOver() {
 	var lost []*cluster
 	isRollingOut := r.status.isRollingOut()
