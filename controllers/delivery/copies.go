@@ -92,13 +92,13 @@ func (r *reconciler) ensureCopiesOf(ctx context.Context, t task, owner types.UID
 
 // pruneCopies deletes the copies that the member does not need any more. A live read of the hub
 // confirms each deletion. It reports whether it deleted any.
-func (r *reconciler) pruneCopies(ctx context.Context, t task) (pruned bool) {
-	pruned, err := r.copies.Prune(ctx, t.copyFacts(), r.remover.confirmation(t).renew)
+func (r *reconciler) pruneCopies(ctx context.Context, t task) bool {
+	result, err := r.copies.Prune(ctx, t.copyFacts(), r.remover.confirmation(t).renew)
 	if err != nil && !errors.Is(err, errNotVerified) { // then the hub's next event is on its way
-		ctrl.LoggerFrom(ctx).Info("Cannot delete a copy", "reason", redact(err))
+		ctrl.LoggerFrom(ctx).Info("Cannot delete a copy", "kind", result.Failed.Kind, "name", result.Failed.Name, "reason", redact(err))
 		t.memory.copies.DelayPrune(time.Now().Add(blockerRetry))
 	}
-	return pruned
+	return result.Any
 }
 
 // restoreCopies applies the copies again that may be missing according to what was found in the pods.

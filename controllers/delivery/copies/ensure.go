@@ -27,6 +27,12 @@ type Result struct {
 	Outdated error
 }
 
+// Pruned is what came of Prune.
+type Pruned struct {
+	Any    bool // a copy was deleted
+	Failed Key  // the copy that could not be deleted
+}
+
 // Ensure applies the needed copies that are not there, or have an older content, for the Deployment on
 // the member or for its NewOwner. A Deployment that is not owned, or is being deleted, gets none.
 func (e *Ensurer) Ensure(ctx context.Context, facts Facts) (Result, error) {
@@ -107,21 +113,22 @@ func (e *Ensurer) apply(ctx context.Context, facts Facts, needed workload.Copy, 
 // Prune deletes the copies that the member does not need any more, after the rollout of the
 // Deployment is complete there: until then, a pod of an older revision may restart. The Deployment in
 // the member's cache must have every desired field. confirm is called before each deletion, and its
-// error prevents it. It reports whether it deleted any.
-func (e *Ensurer) Prune(ctx context.Context, facts Facts, confirm func(context.Context) error) (pruned bool, err error) {
+// error prevents it. An error is about the copy that is Failed.
+func (e *Ensurer) Prune(ctx context.Context, facts Facts, confirm func(context.Context) error) (result Pruned, err error) {
 	surplus := facts.surplus()
 	if len(surplus) == 0 || facts.Memory.owner != facts.Deployment.UID || !facts.HasRolledOut || facts.Memory.UntilPrune(facts.Now) > 0 {
-		return false, nil
+		return Pruned{}, nil
 	}
 	for _, key := range surplus {
 		if err := e.Writer.Delete(ctx, facts.App.Namespace, key, facts.Memory.owner, confirm); err != nil {
-			return pruned, err
+			result.Failed = key
+			return result, err
 		}
-		pruned = true
+		result.Any = true
 		facts.Memory.noteDeleted(key)
 		ctrl.LoggerFrom(ctx).Info("Deleted", "kind", key.Kind, "name", key.Name)
 	}
-	return pruned, nil
+	return result, nil
 }
 
 // surplus returns the copies that the record lists, that are not needed and not known to be gone.
