@@ -137,7 +137,7 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 		return object.Result{}, err
 	}
 	t.memory.objects[kind] = result.Memory
-	r.record(ctx, t, result)
+	r.record(ctx, t, kind, result)
 	if result.Action == object.Blocked {
 		return object.Result{}, result.Blocker
 	}
@@ -176,7 +176,7 @@ func (t task) factsOf(kind, hubID string) object.Facts {
 		Entry:           t.entry,
 		Existing:        existing,
 		KeepsSelector:   workload.HasOwnSelector(t.objects.deployment),
-		HasRolledOut:    existing != nil && !existing.IsOwned() && t.objects.hasRolledOut(),
+		HasRolledOut:    kind == "Service" && t.app.Spec.ConflictPolicy != v1alpha1.ConflictFail && t.objects.hasRolledOut(),
 		VerifyCached:    isOptional(kind),
 		CorrectionDelay: t.memory.drift.wait(now),
 		Copies:          record,
@@ -204,16 +204,17 @@ func (r *reconciler) prepareAdoption(ctx context.Context, t task, step object.St
 	return nil
 }
 
-// record counts and announces what was done to an object.
-func (r *reconciler) record(ctx context.Context, t task, result object.Result) {
+// record remembers, counts and announces what was done to the object of a kind. The kind in the answer
+// of a member may be anything.
+func (r *reconciler) record(ctx context.Context, t task, kind string, result object.Result) {
 	if result.IsApplied() {
-		ctrl.LoggerFrom(ctx).Info("Applied", "kind", result.Desired.GetKind(), "generation", t.app.Generation)
+		ctrl.LoggerFrom(ctx).Info("Applied", "kind", kind, "generation", t.app.Generation)
 	}
 	switch result.Action {
 	case object.Record:
 		t.memory.record.note(result.Object, result.Generation, time.Now())
 	case object.Create:
-		t.memory.unseen[result.Desired.GetKind()] = time.Now()
+		t.memory.unseen[kind] = time.Now()
 	case object.Correct:
 		t.memory.drift.corrected(time.Now())
 		corrections.WithLabelValues(r.cluster).Inc()

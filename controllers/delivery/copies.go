@@ -48,11 +48,10 @@ func withConfiguration(t task, named []configuration.Named) (task, error) {
 func (t task) copyFacts() copies.Facts {
 	facts := copies.Facts{
 		App: t.app, Entry: t.entry, Needed: t.copies, Memory: &t.memory.copies, Now: time.Now(),
-		Deployment: t.objects.deployment, IsOwned: t.objects.isOwned("Deployment"),
+		Deployment: t.objects.deployment, IsOwned: t.objects.isOwned("Deployment"), HasRolledOut: t.objects.hasRolledOut,
 	}
-	if deployment := t.objects.facts["Deployment"]; deployment != nil && deployment.IsManagedByThisHub() {
-		facts.IsManaged = true
-		facts.HasRolledOut = deployment.GetAnnotations()[v1alpha1.AnnotationCopies] != "" && t.objects.hasRolledOut()
+	if deployment := t.objects.facts["Deployment"]; deployment != nil {
+		facts.IsManaged = deployment.IsManagedByThisHub()
 	}
 	return facts
 }
@@ -63,7 +62,7 @@ func (t task) copyRecord() string {
 	if !facts.Any() {
 		return ""
 	}
-	return facts.Annotation()
+	return facts.DesiredAnnotation()
 }
 
 // serials returns the serials in the record of the Deployment, without those of copies that may not be

@@ -199,6 +199,25 @@ func TestDriftBackoff(t *testing.T) {
 	})
 }
 
+func TestContention_that_has_ended_is_corrected_after_the_delay(t *testing.T) {
+	t.Parallel()
+	s := deliveredSetup(t)
+	s.disengage()
+	s.connect()
+	w := s.newReconciler()
+	for range maxCorrections {
+		w.memories.of(s.app).drift.corrected(time.Now())
+	}
+	s.changeImageByOther("bad:1")
+	seen, result := w.reconcileOnce()
+	if seen.Reason != v1alpha1.ReasonFieldConflict || result.RequeueAfter <= 0 || result.RequeueAfter > minDriftDelay {
+		t.Errorf("reported %+v, and requeued after %v", seen, result.RequeueAfter)
+	}
+	w.memories.of(s.app).drift.until = time.Now()
+	w.reconcileOnce()
+	s.expectWorkload(running)
+}
+
 // A manager that also rewrites the hash hides that the object was applied before.
 func TestContention_with_a_manager_that_rewrites_the_hash_delays_corrections(t *testing.T) {
 	t.Parallel()

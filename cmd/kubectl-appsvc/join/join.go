@@ -19,11 +19,13 @@ import (
 	"github.com/fleetwright/fleetwright/config/member"
 )
 
+// PrintMember and PrintHub are the values of --print-only.
 const (
-	// PrintMember and PrintHub are the values of --print-only.
 	PrintMember = "member"
 	PrintHub    = "hub"
+)
 
+const (
 	// memberTimeout bounds each request to the cluster, unless --request-timeout does. In this time,
 	// a user may log in, if the context has a program for the credentials.
 	memberTimeout = time.Minute

@@ -12,7 +12,7 @@
 //
 //	facts := copies.Facts{App: app, Needed: needed, Deployment: deployment, Memory: memory, ...}
 //	result, err := ensurer.Ensure(ctx, facts)       // before the Deployment is changed
-//	annotation := facts.Annotation()                // the record that the Deployment must have
+//	annotation := facts.DesiredAnnotation()         // the record that the Deployment must have
 //	pruned, err := ensurer.Prune(ctx, facts, verify) // after it has its desired state
 //
 // A new Deployment is created first, because it owns the copies. Then Ensure is called with its UID

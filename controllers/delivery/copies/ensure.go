@@ -116,7 +116,7 @@ func (e *Ensurer) apply(ctx context.Context, facts Facts, needed workload.Copy, 
 // error prevents it. An error is about the copy that is Failed.
 func (e *Ensurer) Prune(ctx context.Context, facts Facts, confirm func(context.Context) error) (result Pruned, err error) {
 	surplus := facts.surplus()
-	if len(surplus) == 0 || facts.Memory.owner != facts.Deployment.UID || !facts.HasRolledOut || facts.Memory.UntilPrune(facts.Now) > 0 {
+	if len(surplus) == 0 || facts.Memory.owner != facts.Deployment.UID || facts.Memory.UntilPrune(facts.Now) > 0 || !facts.HasRolledOut() {
 		return Pruned{}, nil
 	}
 	for _, key := range surplus {

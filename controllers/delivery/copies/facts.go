@@ -29,8 +29,8 @@ type Facts struct {
 	// IsOwned is set if the Deployment belongs to the AppService, and IsManaged also if it belongs to
 	// an earlier one of its name.
 	IsOwned, IsManaged bool
-	// HasRolledOut is set if the Deployment is owned and completely available.
-	HasRolledOut bool
+	// HasRolledOut reports whether the Deployment is owned and completely available.
+	HasRolledOut func() bool
 	// NewOwner is the UID of a Deployment that was created a moment ago, or is about to be adopted.
 	NewOwner types.UID
 	// Memory is changed by what is learned and done.
@@ -40,11 +40,11 @@ type Facts struct {
 
 // Any reports whether the AppService has or had copies on the member.
 func (f Facts) Any() bool {
-	return len(f.Needed) > 0 || len(f.Memory.known) > 0 || f.annotation() != ""
+	return len(f.Needed) > 0 || len(f.Memory.known) > 0 || f.written() != ""
 }
 
-// annotation returns the record of a managed Deployment as it is written.
-func (f Facts) annotation() string {
+// written returns the record of a managed Deployment as it is written.
+func (f Facts) written() string {
 	if !f.IsManaged {
 		return ""
 	}
@@ -52,7 +52,7 @@ func (f Facts) annotation() string {
 }
 
 // Record returns the copies that the Deployment lists.
-func (f Facts) Record() Record { return ParseRecord(f.annotation()) }
+func (f Facts) Record() Record { return ParseRecord(f.written()) }
 
 // Confirmed returns the copies in the record that are on the member for sure.
 func (f Facts) Confirmed() Record {
@@ -64,16 +64,16 @@ func (f Facts) needs(key Key) bool {
 	return slices.ContainsFunc(f.Needed, func(c workload.Copy) bool { return KeyOf(c) == key })
 }
 
-// Annotation returns the record that the Deployment must have, as it is written. That of a new
+// DesiredAnnotation returns the record that the Deployment must have, as it is written. That of a new
 // Deployment is not confirmed. It stays so if the rollout of the Deployment will prove that the copies
 // are there, which saves a request for each member.
-func (f Facts) Annotation() string {
+func (f Facts) DesiredAnnotation() string {
 	record := f.desiredRecord()
 	isOptional := func(needed workload.Copy) bool { return !f.isRequired(KeyOf(needed)) }
 	switch deployment := f.Deployment; {
 	case deployment == nil:
 		return record.String()
-	case f.IsOwned && f.annotation() == record.String() && !slices.ContainsFunc(f.Needed, isOptional):
+	case f.IsOwned && f.written() == record.String() && !slices.ContainsFunc(f.Needed, isOptional):
 		return record.String()
 	default:
 		return record.ConfirmedFor(deployment.UID)
@@ -106,11 +106,11 @@ func compareKeys(a, b Key) int {
 // member: the record says so, or the Deployment has rolled out and could not have without the copy. The
 // record names another Deployment if somebody created the Deployment again from a backup.
 func (f Facts) isConfirmed(key Key) bool {
-	switch ConfirmedOwner(f.annotation(), f.Deployment.UID) {
+	switch ConfirmedOwner(f.written(), f.Deployment.UID) {
 	case f.Deployment.UID:
 		return true
 	case "":
-		return f.isRequired(key) && f.HasRolledOut
+		return f.isRequired(key) && f.HasRolledOut()
 	}
 	return false
 }

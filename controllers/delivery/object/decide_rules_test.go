@@ -114,7 +114,7 @@ func TestDecide_on_an_object(t *testing.T) {
 				s.sync()
 				s.edit(setImage("web:2"))
 			},
-			want: outcome{Action: Blocked, Reason: v1alpha1.ReasonRollingOut, Message: "the member is deleting Deployment web; Fleetwright creates it again afterwards"},
+			want: outcome{Action: Blocked, Reason: v1alpha1.ReasonRollingOut, Message: "the member is deleting Deployment web; Fleetwright creates it again afterwards", Retry: 10 * time.Second},
 		},
 		"of a generation that the hub has lost": {
 			given: func(s *scene) {
@@ -199,7 +199,7 @@ func TestDecide_on_drift(t *testing.T) {
 		"that was corrected too often": {
 			given: func(s *scene) { spoil(s); s.facts.CorrectionDelay = time.Minute },
 			want: outcome{Needs: both, Action: Blocked, Reason: v1alpha1.ReasonFieldConflict, Message: "editor changed " + imageField +
-				" of Deployment web repeatedly, so it is now reverted less often: stop that manager, or change the AppService"},
+				" of Deployment web repeatedly, so it is now reverted less often: stop that manager, or change the AppService", Retry: time.Minute},
 		},
 		"that was corrected too often, after an edit": {
 			given: func(s *scene) { spoil(s); s.facts.CorrectionDelay = time.Minute; s.edit(setImage("web:2")) },
@@ -402,7 +402,7 @@ func TestDecide_on_adoption(t *testing.T) {
 		},
 		"of a Service of other pods, before the rollout": {
 			kind: "Service", app: always, given: otherPods,
-			want: outcome{Needs: object, Action: Blocked, Reason: v1alpha1.ReasonRollingOut, Message: "waiting for the Deployment to roll out; the Service is adopted afterwards"},
+			want: outcome{Needs: object, Action: Blocked, Reason: v1alpha1.ReasonRollingOut, Message: "waiting for the Deployment to roll out; the Service is adopted afterwards", Retry: 10 * time.Second},
 		},
 		"of a Service of other pods, after the rollout": {
 			kind: "Service", app: always, given: func(s *scene) { otherPods(s); s.facts.HasRolledOut = true },
@@ -584,8 +584,10 @@ func TestInspect(t *testing.T) {
 		labels, annotations map[string]string
 		want                string // without an adoption
 		isAdoptable         bool
+		hasNoManagedFields  bool // as an object in the cache
 	}{
 		"a manager without a label":    {want: `it is managed by "creator"` + adoptable, isAdoptable: true},
+		"nobody knows whom":            {want: "it is managed by an unknown manager" + adoptable, isAdoptable: true, hasNoManagedFields: true},
 		"another tool":                 {labels: map[string]string{v1alpha1.LabelManagedBy: "Helm"}, want: `it is managed by "Helm"` + adoptable, isAdoptable: true},
 		"another hub":                  {labels: marks, annotations: map[string]string{v1alpha1.AnnotationHub: "hub-2"}, want: `it belongs to hub "hub-2"`},
 		"somebody with our labels":     {labels: marks, want: `it is managed by "creator"` + adoptable, isAdoptable: true},
@@ -600,7 +602,9 @@ func TestInspect(t *testing.T) {
 				s := newScene(t, kind)
 				s.live.SetLabels(test.labels)
 				s.live.SetAnnotations(test.annotations)
-				s.live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "creator"}})
+				if s.live.SetManagedFields(nil); !test.hasNoManagedFields {
+					s.live.SetManagedFields([]metav1.ManagedFieldsEntry{{Manager: "creator"}})
+				}
 				existing := Inspect("hub-1", s.facts.App, s.facts.Entry, s.live)
 				for _, policy := range []v1alpha1.ConflictPolicy{v1alpha1.ConflictFail, v1alpha1.ConflictAdoptIfIdentical, v1alpha1.ConflictAdopt} {
 					want := ""

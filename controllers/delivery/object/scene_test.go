@@ -170,6 +170,7 @@ type outcome struct {
 	Managers, Fields,
 	Reason, Message,
 	Restart, PreviousUID string
+	Retry time.Duration // of a blocker
 	Error string
 }
 
@@ -221,7 +222,7 @@ func (s *scene) dryRun() *unstructured.Unstructured {
 func (o *outcome) describe(step Step) {
 	o.Action, o.Managers, o.Fields, o.Restart, o.PreviousUID = step.Action, step.Managers, step.Fields, step.Restart, string(step.PreviousUID)
 	if step.Blocker != nil {
-		o.Reason, o.Message = step.Blocker.Reason, step.Blocker.Message
+		o.Reason, o.Message, o.Retry = step.Blocker.Reason, step.Blocker.Message, step.Blocker.Retry
 	}
 	if step.Desired != nil {
 		o.Only, o.Replicas = step.Desired.GetResourceVersion(), -1
