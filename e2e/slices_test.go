@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -174,31 +175,78 @@ func (f *fleet) checkSlices(t *testing.T, app *v1alpha1.AppService, want int) er
 	return nil
 }
 
-// failImagePulls changes the image of an AppService. It reports on each member, as a kubelet does,
-// that the image cannot be pulled: simulated nodes do not. It lasts until the test calls end or
-// ends.
+// failImagePulls changes the image of an AppService. On each member, it schedules the new pods and
+// reports, as a kubelet does, that the image cannot be pulled: simulated nodes do not. It lasts until
+// the test calls end or ends.
 func (f *fleet) failImagePulls(t *testing.T, app *v1alpha1.AppService, image string) (end func()) {
 	t.Helper()
-	var ends []func()
+	var uncordon []func()
 	for member := range regions {
-		ends = append(ends, f.cordon(t, member))
+		uncordon = append(uncordon, f.cordon(t, member))
 	}
 	f.EditApp(t, app, framework.Image(image))
-	for member := range regions {
-		pod, deletePod := f.schedulePod(t, member, app, func(pod *corev1.Pod) bool { return pod.Spec.Containers[0].Image == image })
-		ends = append(ends, deletePod)
+	ctx, stop := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		// A pod on a node without a Node object is deleted within a minute, and another one is created.
+		for ctx.Err() == nil {
+			for member := range regions {
+				if err := f.failPods(ctx, member, app, image); err != nil && ctx.Err() == nil {
+					t.Logf("pods that cannot pull their image on %s: %v", member, err)
+				}
+			}
+			select {
+			case <-ctx.Done():
+			case <-time.After(500 * time.Millisecond):
+			}
+		}
+	}()
+	end = sync.OnceFunc(func() {
+		stop()
+		<-ended
+		for _, uncordon := range uncordon {
+			uncordon()
+		}
+		for member := range regions {
+			err := f.Members[member].Client.DeleteAllOf(context.Background(), &corev1.Pod{}, client.InNamespace(app.Namespace),
+				client.MatchingLabels{v1alpha1.LabelAppService: app.Name}, client.MatchingFields{"spec.nodeName": nodeWithoutKubelet}, client.GracePeriodSeconds(0))
+			if err != nil {
+				t.Errorf("delete the pods without a kubelet on %s: %v", member, err)
+			}
+		}
+	})
+	t.Cleanup(end)
+	return end
+}
+
+// failPods schedules the pods of an AppService that have the image and no node, and sets their status
+// to that of a pod whose image cannot be pulled.
+func (f *fleet) failPods(ctx context.Context, member string, app *v1alpha1.AppService, image string) error {
+	api, pods := f.Members[member].Client, &corev1.PodList{}
+	if err := api.List(ctx, pods, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
+		return err
+	}
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		name := pod.Spec.Containers[0].Name
+		if pod.Spec.Containers[0].Image != image || pod.Spec.NodeName != "" && pod.Spec.NodeName != nodeWithoutKubelet || len(pod.Status.ContainerStatuses) > 0 {
+			continue
+		}
+		if pod.Spec.NodeName == "" {
+			binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodeWithoutKubelet}}
+			if err := api.SubResource("binding").Create(ctx, pod.DeepCopy(), binding); err != nil {
+				return err
+			}
+		}
 		before := pod.DeepCopy()
 		pod.Status.ContainerStatuses = []corev1.ContainerStatus{{
-			Name: pod.Spec.Containers[0].Name, Image: image,
+			Name: name, Image: image,
 			State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ImagePullBackOff", Message: "Back-off pulling image"}},
 		}}
-		if err := f.Members[member].Client.Status().Patch(t.Context(), pod, client.MergeFrom(before)); err != nil {
-			t.Fatalf("set the status of a pod on %s: %v", member, err)
+		if err := api.Status().Patch(ctx, pod, client.MergeFrom(before)); err != nil {
+			return err
 		}
 	}
-	return func() {
-		for _, end := range ends {
-			end()
-		}
-	}
+	return nil
 }

@@ -69,6 +69,9 @@ func (f *fleet) mountMissingConfigMap(t *testing.T, member string, app *v1alpha1
 	}
 }
 
+// nodeWithoutKubelet is a node that does not exist, so nothing changes the status of its pods.
+const nodeWithoutKubelet = "without-kubelet"
+
 // schedulePod waits for a pod of an AppService on a member whose nodes are cordoned, and schedules
 // it to a node without a kubelet, so that the test can report the status of the pod. It returns the
 // pod and a function that deletes it.
@@ -87,7 +90,7 @@ func (f *fleet) schedulePod(t *testing.T, member string, app *v1alpha1.AppServic
 		pod = &pods.Items[i]
 		return nil
 	})
-	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "without-kubelet"}}
+	binding := &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: nodeWithoutKubelet}}
 	if err := api.SubResource("binding").Create(t.Context(), pod, binding); err != nil {
 		t.Fatalf("schedule a pod on %s: %v", member, err)
 	}
