@@ -420,17 +420,17 @@ func (a *AppService) DesiredReplicas() int32 {
 // IsDeleting reports whether the AppService is being deleted.
 func (a *AppService) IsDeleting() bool { return !a.DeletionTimestamp.IsZero() }
 
-// IsSuspended reports whether spec.suspend forbids changes on every cluster. A deletion is never
-// suspended.
+// IsSuspended reports whether spec.suspend is set and the AppService is not being deleted: a deletion
+// is never suspended.
 func (a *AppService) IsSuspended() bool { return a.Spec.Suspend && !a.IsDeleting() }
 
-// IsDivided reports whether the clusters divide the replicas.
-func (a *AppService) IsDivided() bool {
+// DividesReplicas reports whether the clusters divide the replicas.
+func (a *AppService) DividesReplicas() bool {
 	return a.Spec.ReplicaPolicy != nil && a.Spec.ReplicaPolicy.Type == ReplicasDivided
 }
 
-// IsOrphaning reports whether a removal leaves the workload running.
-func (a *AppService) IsOrphaning() bool { return a.Spec.DeletionPolicy == DeletionOrphan }
+// OrphansWorkloads reports whether a removal leaves the workload running.
+func (a *AppService) OrphansWorkloads() bool { return a.Spec.DeletionPolicy == DeletionOrphan }
 
 // HasConfiguration reports whether ConfigMaps or Secrets travel with the AppService, or did when its
 // status was written. Then its revisions have more than the template: the spec may have none yet.

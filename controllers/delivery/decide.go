@@ -30,11 +30,11 @@ func decide(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) intent {
 		return leave
 	case app.Status.IsHubBehind(), entry.HubBehind != nil:
 		return observeOnly
-	case entry.Phase == v1alpha1.ClusterRemoving && app.Spec.Suspend && app.DeletionTimestamp.IsZero():
+	case entry.Phase == v1alpha1.ClusterRemoving && app.IsSuspended():
 		return observeOnly
 	case entry.Phase == v1alpha1.ClusterRemoving:
 		return remove
-	case !app.DeletionTimestamp.IsZero(), app.Spec.Suspend, entry.Generation != app.Generation, !lineage.IsRecorded(app), entry.Revision == 0:
+	case app.IsDeleting(), app.IsSuspended(), entry.Generation != app.Generation, !lineage.IsRecorded(app), entry.Revision == 0:
 		return observeOnly
 	}
 	return maintain

@@ -34,7 +34,7 @@ func (m *memory) removalOf(entry *v1alpha1.ClusterStatus) *removal {
 // the cache does not have. Without a Deployment in the cache, there may be optional objects. After
 // removalPoll, the cache is no longer trusted.
 func (r *removal) usesCache(t task) bool {
-	return t.app.Spec.DeletionPolicy != v1alpha1.DeletionOrphan &&
+	return !t.app.OrphansWorkloads() &&
 		(r.hasNoOptional || t.objects.isOwned("Deployment") && !t.objects.listsAny()) &&
 		len(t.objects.owned()) > 0 && time.Since(r.startTime) < removalPoll
 }

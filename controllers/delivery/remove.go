@@ -45,7 +45,7 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	if blocker := removalBlocker(t); blocker != nil {
 		return r.reportBlocked(ctx, t, blocker)
 	}
-	if t.app.Spec.DeletionPolicy == v1alpha1.DeletionOrphan {
+	if t.app.OrphansWorkloads() {
 		err = r.releaseOwned(ctx, &t)
 	} else {
 		err = r.deleteOwned(ctx, t, removal, r.objects.Delete)
@@ -178,7 +178,7 @@ func (r remover) announceDeleted(ctx context.Context, t task, deleted []object.E
 		return
 	}
 	ctrl.LoggerFrom(ctx).Info("Deleted", "kinds", kindsOf(deleted), "generation", t.app.Generation)
-	if !t.app.DeletionTimestamp.IsZero() {
+	if t.app.IsDeleting() {
 		return
 	}
 	r.announcer.announce(nil, deleted[0].Object, v1alpha1.ReasonRemoved, "Remove", "deleted as AppService %s requires: %s",

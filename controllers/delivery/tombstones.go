@@ -170,7 +170,7 @@ func (t tombstones) isEvidence(ctx context.Context, tombstone v1alpha1.Abandoned
 		return true, nil
 	case app.Status.IsHubBehind(), entry != nil && entry.HubBehind != nil:
 		return false, nil
-	case !app.DeletionTimestamp.IsZero():
+	case app.IsDeleting():
 		return true, nil
 	case app.UID == tombstone.UID:
 		return false, nil

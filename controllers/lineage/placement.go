@@ -18,7 +18,7 @@ import (
 // yet is decided by what the hub knows now. The deletion of an AppService is evidence about all its
 // objects, because no placement follows it.
 func isAfterRemoval(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, s Stamp) bool {
-	if entry == nil || entry.Phase != v1alpha1.ClusterRemoving || !app.DeletionTimestamp.IsZero() {
+	if entry == nil || entry.Phase != v1alpha1.ClusterRemoving || app.IsDeleting() {
 		return false
 	}
 	placement := plausiblePlacement(app, entry, s)

@@ -74,7 +74,7 @@ func (c MemberChange) Affects(app *v1alpha1.AppService, hasEntry bool) bool {
 	switch {
 	case !c.isRelevant && !(c.isResized && followsCapacity):
 		return false
-	case c.comesOrGoes(), !app.DeletionTimestamp.IsZero(), hasEntry, c.before.IsAbandoned(app.UID) != c.after.IsAbandoned(app.UID):
+	case c.comesOrGoes(), app.IsDeleting(), hasEntry, c.before.IsAbandoned(app.UID) != c.after.IsAbandoned(app.UID):
 		return true
 	}
 	fits, err := compile(app.Spec.Placement)

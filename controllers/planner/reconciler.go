@@ -107,7 +107,7 @@ func (r *Reconciler) Reconcile(ctx context.Context, request reconcile.Request) (
 // plan plans one AppService and writes the result. Each record is written before anything that
 // depends on it. The AppService is as the cache has it, without the entries of its slices.
 func (r *Reconciler) plan(ctx context.Context, app *v1alpha1.AppService, seen map[string]observation.Observation) (reconcile.Result, error) {
-	if app.DeletionTimestamp.IsZero() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
+	if !app.IsDeleting() && !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer) {
 		var err error
 		if app, err = r.setFinalizer(ctx, app, controllerutil.AddFinalizer); err != nil {
 			return reconcile.Result{}, client.IgnoreNotFound(err)
@@ -164,7 +164,7 @@ func (r *Reconciler) decide(ctx context.Context, have stored, in rollout.Input, 
 	decision := rollout.Plan(in)
 	next := status.Compute(in, decision)
 	r.throttle.recordPlan(app.UID, time.Now(), gathering+time.Since(started)) // without the requests in between
-	if !app.DeletionTimestamp.IsZero() && len(next.Clusters) == 0 {
+	if app.IsDeleting() && len(next.Clusters) == 0 {
 		return reconcile.Result{}, r.release(ctx, in, next)
 	}
 	unwritten := have.unwritten(&next)

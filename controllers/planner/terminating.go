@@ -40,7 +40,7 @@ var crdName = "appservices." + v1alpha1.GroupVersion.Group
 // docs/decisions/a-namespace-deletion-is-no-intent.md says why.
 func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input) (*metav1.PartialObjectMetadata, error) {
 	app := in.App
-	if app.DeletionTimestamp.IsZero() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
+	if !app.IsDeleting() || len(app.Status.Clusters) == 0 && !in.IsStatusLost() {
 		return nil, nil
 	}
 	after := time.Now()

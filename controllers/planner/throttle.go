@@ -161,7 +161,7 @@ func (t *throttle) recordWrite(app types.UID, now time.Time) {
 // clusters have not contributed to yet is written without a burst. So is the progress of a deletion,
 // which ends with the removal of the finalizer and waits for no status.
 func gapOf(app *v1alpha1.AppService, decision rollout.Decision) time.Duration {
-	if !app.DeletionTimestamp.IsZero() || decision.AwaitsAnswers {
+	if app.IsDeleting() || decision.AwaitsAnswers {
 		return statusInterval
 	}
 	return statusGap

@@ -38,9 +38,9 @@
 //
 // # Revisions and stages
 //
-// Package stages decides which revision each cluster is to run, and package removal which scale-downs
-// and removals start. What both change in an entry is in package entryplan. The policies about revisions
-// never change a replica count, and the other policies never change a revision.
+// Package stages decides which revision each cluster is to run, and package removal which
+// scale-downs and removals start. What both change in an entry is in package entryplan. The policies
+// about revisions never change a replica count, and the other policies never change a revision.
 //
 // # Tombstones
 //

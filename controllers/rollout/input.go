@@ -77,21 +77,25 @@ type Input struct {
 
 // entries returns what the entries depend on, each by itself.
 func (in Input) entries() *entryplan.Input {
-	abandoned := in.abandoned
-	if abandoned == nil {
-		abandoned = entryplan.Abandoned(in.App)
-	}
 	return &entryplan.Input{
 		App: in.App, Plan: in.Plan, HasPlan: in.PlanError == nil, Revision: in.Revision, IsRecovering: in.isRecovering(), Now: in.Now,
-		Members: in.Members, Secretless: in.Secretless, Observations: in.Observations, Abandoned: abandoned,
+		Members: in.Members, Secretless: in.Secretless, Observations: in.Observations, Abandoned: in.abandonedClusters(),
 	}
 }
 
 // removal returns what scale-downs and removals depend on.
 func (in Input) removal() removal.Input {
 	return removal.Input{
-		App: in.App, Plan: in.Plan, HasPlan: in.PlanError == nil, HasRevision: in.Revision != 0, Members: in.Members, Abandoned: in.abandoned, Now: in.Now,
+		App: in.App, Plan: in.Plan, HasPlan: in.PlanError == nil, HasRevision: in.Revision != 0, Members: in.Members, Abandoned: in.abandonedClusters(), Now: in.Now,
 	}
+}
+
+// abandonedClusters returns the clusters that the annotation abandons.
+func (in Input) abandonedClusters() map[string]bool {
+	if in.abandoned != nil {
+		return in.abandoned
+	}
+	return entryplan.Abandoned(in.App)
 }
 
 // NotReadyCandidates returns the clusters that are excluded only because they are not Ready. If
@@ -110,9 +114,10 @@ func (in Input) stages(hold stages.Hold) stages.Input {
 	}
 }
 
-// hold returns whether clusters may get another revision, apart from the pause of a rollout. While the
-// hub is behind a cluster, a rollback waits too: the revision that this hub takes for the stable one may
-// be older than what was rolled out since.
+// hold returns whether clusters may get another revision, apart from the pause of a rollout. While
+// the hub is behind a cluster, a rollback waits too: the revision that this hub takes for the stable
+// one may be older than what was rolled out since. Without spec.rollout, entries get the revision of
+// the spec also then, and delivery waits.
 func (in Input) hold(plans []entryplan.Plan) stages.Hold {
 	isBehind := func(e entryplan.Plan) bool {
 		behind := e.HubBehind()

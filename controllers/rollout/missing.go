@@ -40,7 +40,7 @@ func (in Input) answerMissing(plans []entryplan.Plan) []time.Time {
 		}
 		asked := askedAt(in.SeenSince, e.Entry.Name, e.Seen.Look)
 		switch {
-		case e.IsTakenBack(): // planRevisions has decided that the entry does not take over what the cluster runs
+		case e.IsTakenBack(): // package stages has decided that the entry does not take over what the cluster runs
 			e.Entry.Recreate = e.Seen.Look.ID
 		case !e.Seen.Missing:
 			e.Entry.Recreate = ""

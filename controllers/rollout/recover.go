@@ -33,7 +33,7 @@ func (in Input) Recover() Input {
 	for name, member := range in.Members {
 		seen := in.ObservationOf(name)
 		if seen == nil || !seen.Found || in.App.Status.Cluster(name) != nil ||
-			in.App.IsDeleting() && member.IsAbandoned(in.App.UID) || in.App.IsOrphaning() && in.IsAbandoned(name) {
+			in.App.IsDeleting() && member.IsAbandoned(in.App.UID) || in.App.OrphansWorkloads() && in.IsAbandoned(name) {
 			continue
 		}
 		found = append(found, v1alpha1.ClusterStatus{Name: name, Phase: v1alpha1.ClusterPending, Revision: seen.Revision, Replicas: seen.Planned, Placement: seen.Placement})

@@ -39,7 +39,7 @@ func (in Input) TombstonesToAdd() []string {
 			if entries.IsDetachmentOver(entry) && entries.NeedsTombstone(entry) && !in.App.Status.IsHubBehind() {
 				names = append(names, entry.Name)
 			}
-		case !entries.IsRemoving(*entry), !in.IsAbandoned(entry.Name), in.App.IsOrphaning(), member.IsAbandoned(in.App.UID):
+		case !entries.IsRemoving(*entry), !in.IsAbandoned(entry.Name), in.App.OrphansWorkloads(), member.IsAbandoned(in.App.UID):
 		default:
 			if seen := in.ObservationOf(entry.Name); seen == nil || !member.IsReady() || !entryplan.ConfirmsRemoval(*seen, entry) {
 				names = append(names, entry.Name)
@@ -54,7 +54,7 @@ func (in Input) TombstonesToAdd() []string {
 // from them when they return. Reachable clusters are asked instead: see Recover.
 func (in Input) TombstonesOfLostStatus() []string {
 	var names []string
-	if !in.IsStatusLost() || in.App.IsOrphaning() {
+	if !in.IsStatusLost() || in.App.OrphansWorkloads() {
 		return nil
 	}
 	for _, members := range []map[string]*v1alpha1.MemberCluster{in.Members, in.Secretless} {
@@ -74,7 +74,7 @@ func (in Input) TombstonesOfLostStatus() []string {
 // intent is unknown, so it returns none.
 func (in Input) TombstonesOfTermination() []string {
 	var names []string
-	if isNeverPlanned(in.App) || in.App.Status.IsHubBehind() || in.App.IsOrphaning() {
+	if isNeverPlanned(in.App) || in.App.Status.IsHubBehind() || in.App.OrphansWorkloads() {
 		return nil // the entries of a lost status are not written yet
 	}
 	for i := range in.App.Status.Clusters {

@@ -13,7 +13,7 @@ import (
 // possible division, and short reports whether they run less than the spec asks for. The
 // contradiction is empty if the division is exact.
 func (in report) outOfBounds() (contradiction string, short bool) {
-	if !in.App.IsDivided() {
+	if !in.App.DividesReplicas() {
 		return "", false
 	}
 	var replicas, least, most int64 // sums over the chosen clusters; a sum of bounds may exceed 32 bits

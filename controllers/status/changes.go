@@ -132,11 +132,11 @@ func (in report) entryRemoved(entry *v1alpha1.ClusterStatus) Change {
 		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
 	case detached && !in.IsAbandoned(entry.Name):
 		return Change{[]string{entry.Name}, v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}
-	case !confirmed && (detached || in.App.IsOrphaning()):
+	case !confirmed && (detached || in.App.OrphansWorkloads()):
 		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}
 	case !confirmed:
 		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
-	case in.App.IsOrphaning():
+	case in.App.OrphansWorkloads():
 		return Change{[]string{entry.Name}, v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}
 	}
 	return Change{[]string{entry.Name}, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}

@@ -16,7 +16,7 @@ func (in report) scaleReplicas(entries []v1alpha1.ClusterStatus) int32 {
 			clusters++
 		}
 	}
-	if in.App.IsDivided() || clusters == 0 {
+	if in.App.DividesReplicas() || clusters == 0 {
 		return pods
 	}
 	return pods/clusters + min(1, pods%clusters)

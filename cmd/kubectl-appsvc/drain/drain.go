@@ -235,7 +235,7 @@ func reasonOf(r hub.Resident, member *v1alpha1.MemberCluster) reason {
 	plan, err := placement.Decide(entries.WithEntries(r.App, []v1alpha1.ClusterStatus{*r.Entry}), []v1alpha1.MemberCluster{*member})
 	decision := plan.Find(member.Name)
 	switch {
-	case !r.App.DeletionTimestamp.IsZero():
+	case r.App.IsDeleting():
 		return reason{text: "it is being deleted, and the operator has not planned this yet"}
 	case err != nil:
 		return reason{text: fmt.Sprintf("stays, because it cannot be placed: %v", err), isFinal: true}

@@ -161,9 +161,8 @@ func (e explainer) whyChosen() string {
 // whyReplicas says where the number of replicas comes from.
 func (e explainer) whyReplicas(decision placement.Decision) string {
 	spec := &e.app.Spec
-	isDivided := spec.ReplicaPolicy != nil && spec.ReplicaPolicy.Type == v1alpha1.ReplicasDivided
 	switch {
-	case isDivided:
+	case e.app.DividesReplicas():
 		share := fmt.Sprintf("its share of spec.replicas (%d)", e.app.DesiredReplicas())
 		if decision.Weight != 0 {
 			share += fmt.Sprintf(" by its allocatable CPU of %dm", decision.Weight)

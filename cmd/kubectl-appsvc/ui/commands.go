@@ -52,7 +52,7 @@ func cellCommands(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, hubFl
 	}
 	if entry.Phase == v1alpha1.ClusterUnknown || entry.Phase == v1alpha1.ClusterDetached {
 		commands = append(commands, commandLine{hubFlags: hubFlags}.plugin("find out why the cluster cannot be observed", "doctor", entry.Name))
-		if !app.DeletionTimestamp.IsZero() {
+		if app.IsDeleting() {
 			commands = append(commands, line.annotate("delete it without waiting for this cluster", app.Name, v1alpha1.AnnotationAbandon+"="+entry.Name))
 		}
 	}

@@ -151,7 +151,7 @@ func appOf(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus) App {
 		Name:      app.Name,
 		Labels:    app.Labels,
 		Suspended: app.Spec.Suspend,
-		Deleting:  !app.DeletionTimestamp.IsZero(),
+		Deleting:  app.IsDeleting(),
 		Clusters:  status.Summary.Clusters,
 		Ready:     status.Summary.Ready,
 		Pods:      status.Summary.Replicas,

@@ -78,10 +78,10 @@ func (in *Input) IsDetachmentOver(entry *v1alpha1.ClusterStatus) bool {
 
 // NeedsTombstone reports whether a Detached cluster may return with a workload whose removal was
 // decided, and its MemberCluster has no tombstone yet. While the hub is behind, nothing is removed,
-// so TombstonesToAdd does not return such a cluster.
+// so rollout.Input.TombstonesToAdd does not return such a cluster.
 func (in *Input) NeedsTombstone(entry *v1alpha1.ClusterStatus) bool {
 	member := in.Secretless[entry.Name]
-	return member != nil && !in.App.IsOrphaning() && !member.IsAbandoned(in.App.UID) &&
+	return member != nil && !in.App.OrphansWorkloads() && !member.IsAbandoned(in.App.UID) &&
 		(in.App.IsDeleting() || entry.Transition.Type == v1alpha1.TransitionRemoving)
 }
 
@@ -118,7 +118,7 @@ func (in *Input) removingEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.
 // isRemovalAbandoned reports whether a Removing entry ends because its cluster is abandoned, and
 // either has a tombstone or keeps its workload.
 func (in *Input) isRemovalAbandoned(previous *v1alpha1.ClusterStatus, member *v1alpha1.MemberCluster) bool {
-	return previous.Phase == v1alpha1.ClusterRemoving && in.Abandoned[previous.Name] && (in.App.IsOrphaning() || member.IsAbandoned(in.App.UID))
+	return previous.Phase == v1alpha1.ClusterRemoving && in.Abandoned[previous.Name] && (in.App.OrphansWorkloads() || member.IsAbandoned(in.App.UID))
 }
 
 // ConfirmsRemoval reports whether an observation confirms, in answer to this entry, that no object

@@ -50,9 +50,6 @@ func AwaitsRemoval(entry v1alpha1.ClusterStatus) bool {
 	return entry.Transition.Type == v1alpha1.TransitionRemovalPending || entry.Transition.Type == v1alpha1.TransitionRemovalNeedsApproval
 }
 
-// IsInPlan reports whether the plan contains the cluster.
-func (e *Plan) IsInPlan() bool { return IsPlanned(e.Entry) && !e.IsLeaving }
-
 // PlanAll returns the plans of clusters that are chosen or have an entry, except for entries that end.
 func (in *Input) PlanAll(names []string) []Plan {
 	mostLeaving, highestPlacement := sync.OnceValue(in.mostReplicasLeaving), sync.OnceValue(in.highestPlacement)

@@ -12,9 +12,9 @@ func (e *Plan) isFirstAssignment() bool {
 	return e.Previous == nil || e.Previous.Phase == v1alpha1.ClusterRemoving || e.Previous.Phase == v1alpha1.ClusterDetached
 }
 
-// assign sets the decision for a cluster. An increase takes effect at once, a decrease later in
-// scaleDown. Replicas move between clusters only where the clusters divide them. Where each cluster
-// runs all replicas, an edit changes all clusters in the same way, and nothing waits.
+// assign sets the decision for a cluster. An increase takes effect at once, a decrease when package
+// removal starts it. Replicas move between clusters only where the clusters divide them. Where each
+// cluster runs all replicas, an edit changes all clusters in the same way, and nothing waits.
 func (in *Input) assign(e *Plan, decision placement.Decision, mostLeaving func() int32) {
 	e.Entry.Generation, e.Entry.Weight = in.App.Generation, decision.Weight
 	in.startRevision(e)
@@ -26,9 +26,9 @@ func (in *Input) assign(e *Plan, decision placement.Decision, mostLeaving func()
 	e.Entry.Transition = v1alpha1.ClusterTransition{}
 	previousDesired, previousReplicas := DesiredReplicas(e.Entry), e.Entry.Replicas
 	SetReplicas(&e.Entry, decision)
-	e.Entry.Surging = e.Entry.Surging || in.App.IsDivided() && e.Previous != nil && e.Previous.Generation > 0 && DesiredReplicas(e.Entry) > previousDesired
+	e.Entry.Surging = e.Entry.Surging || in.App.DividesReplicas() && e.Previous != nil && e.Previous.Generation > 0 && DesiredReplicas(e.Entry) > previousDesired
 	isSameGeneration := e.Previous != nil && e.Previous.Generation == in.App.Generation // a later edit sets the initial replicas again
-	if (e.Entry.Surging || isSameGeneration) && !in.App.IsDivided() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
+	if (e.Entry.Surging || isSameGeneration) && !in.App.DividesReplicas() && (in.App.Spec.ExternallyScaled || decision.MaxReplicas > 0) {
 		e.Entry.Replicas = initialReplicas(e, decision, previousReplicas, mostLeaving)
 	}
 }
@@ -39,7 +39,7 @@ func (in *Input) mayWait(e *Plan, decision placement.Decision) bool {
 	if e.Previous == nil || e.Previous.Phase == v1alpha1.ClusterRemoving {
 		return false
 	}
-	return in.App.IsDivided() && IsScaleDown(in.App, e.Entry, decision) || in.isCut(e, decision)
+	return in.App.DividesReplicas() && IsScaleDown(in.App, e.Entry, decision) || in.isCut(e, decision)
 }
 
 // initialReplicas returns the initial replicas of an autoscaled workload on a cluster: the largest
@@ -89,13 +89,4 @@ func DesiredReplicas(entry v1alpha1.ClusterStatus) int32 {
 // replicas.
 func IsFullyReady(entry v1alpha1.ClusterStatus) bool {
 	return entry.ReadyReplicas >= DesiredReplicas(entry) || entry.MaxReplicas == 0 && entry.CurrentReplicas() < entry.Replicas && entry.ReadyReplicas >= entry.CurrentReplicas()
-}
-
-// KnownReadyReplicas returns the number of replicas of an entry that are known to be ready, which
-// is 0 while the cluster cannot be observed.
-func KnownReadyReplicas(entry v1alpha1.ClusterStatus) int32 {
-	if entry.Phase == v1alpha1.ClusterUnknown || entry.Phase == v1alpha1.ClusterPending {
-		return 0
-	}
-	return entry.ReadyReplicas
 }

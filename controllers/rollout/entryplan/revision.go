@@ -43,15 +43,6 @@ func (e *Plan) IsTakenBack() bool {
 	return e.Seen != nil && e.Seen.IsTakenBack && e.Seen.StampedRevision != 0 && e.Seen.Revision == e.Entry.Revision
 }
 
-// IsOutdated reports whether the observation of an entry is from before a restore of the hub. The entry
-// had been answered with its revision, and the observation is about another one.
-func (e *Plan) IsOutdated() bool {
-	if e.Previous == nil || e.Seen == nil || e.Seen.Found || e.Seen.Revision == 0 {
-		return false
-	}
-	return e.Previous.ObservedGeneration >= e.Previous.Generation && e.Seen.Revision != e.Previous.Revision
-}
-
 // HubBehind returns the state on a cluster that this hub has never planned, or nil. The state is
 // remembered while the cluster cannot be observed.
 func (e *Plan) HubBehind() *v1alpha1.HubBehind {

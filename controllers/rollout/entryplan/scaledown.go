@@ -52,7 +52,7 @@ func IsScaleDown(app *v1alpha1.AppService, entry v1alpha1.ClusterStatus, decisio
 // replicas: an override has started or stopped to match. With externallyScaled, replicas is only the
 // initial number, unless it is 0. What runs on a cluster that was recovered is not compared.
 func (in *Input) isCut(e *Plan, decision placement.Decision) bool {
-	if in.App.IsDivided() || decision.MaxReplicas > 0 || decision.Replicas >= e.Entry.Replicas || in.scaleDownCause(e) != v1alpha1.CauseClustersChanged {
+	if in.App.DividesReplicas() || decision.MaxReplicas > 0 || decision.Replicas >= e.Entry.Replicas || in.scaleDownCause(e) != v1alpha1.CauseClustersChanged {
 		return false
 	}
 	return decision.Replicas == 0 || !in.App.Spec.ExternallyScaled && e.Previous.Generation != 0

@@ -29,7 +29,7 @@ func (in Input) blockers(plans []entryplan.Plan) []string {
 	anyReady := slices.ContainsFunc(plans, func(e entryplan.Plan) bool { return !e.IsLeaving && e.Entry.Phase == v1alpha1.ClusterReady })
 	limited := in.App.Spec.Placement != nil && in.App.Spec.Placement.Limit != nil
 	for _, name := range in.shortfall(plans, isSurging).clusters {
-		if e := entryplan.Find(plans, name); limited || in.App.IsDivided() || !anyReady || !in.hasFailedLong(e) && !in.awaitsTurn(e) {
+		if e := entryplan.Find(plans, name); limited || in.App.DividesReplicas() || !anyReady || !in.hasFailedLong(e) && !in.awaitsTurn(e) {
 			names = append(names, name)
 		}
 	}

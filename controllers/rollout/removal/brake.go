@@ -68,7 +68,7 @@ func (b *brake) recordStart(e *entryplan.Plan, final *v1alpha1.ClusterStatus) {
 func (b *brake) limit(plans []entryplan.Plan, budget *budget) int32 {
 	var inPlan int32
 	for i := range plans {
-		if b.in.App.IsDivided() && plans[i].IsInPlan() {
+		if b.in.App.DividesReplicas() && isInPlan(&plans[i]) {
 			inPlan++
 		}
 	}
@@ -86,7 +86,7 @@ func isUnintendedDrain(app *v1alpha1.AppService, e *entryplan.Plan) bool {
 	if e.LowerTarget == nil || !entryplan.IsScaleDown(app, e.Entry, *e.LowerTarget) || e.Entry.Transition.Cause != v1alpha1.CauseClustersChanged || e.Entry.Transition.Accepted {
 		return false
 	}
-	if !app.IsDivided() {
+	if !app.DividesReplicas() {
 		return true
 	}
 	has, keeps := e.Entry.Replicas, e.LowerTarget.Replicas

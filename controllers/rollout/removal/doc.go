@@ -1,13 +1,15 @@
 // Package removal decides which scale-downs and removals of an AppService may start: everything that
 // takes pods away from a cluster. It is pure.
 //
-//	outcome := removal.Decide(removal.Input{App: app, Plan: plan, HasPlan: true, Members: members, Now: now}, plans)
-//	// outcome.Removals is the next status.removals. Decide again at in.Deadlines(entries, outcome.Removals).
+//	in := removal.Input{App: app, Plan: plan, HasPlan: true, Members: members, Now: now}
+//	outcome := removal.Decide(in, plans)
+//	// outcome.Removals is the next status.removals.
+//	// Decide again at in.Deadlines(entries, outcome.Removals).
 //
 // Package entryplan has prepared them: an entry plan with a LowerTarget is to be scaled down, and one
 // that IsLeaving is to be removed. Both wait for the same: replicas that become ready elsewhere
-// (shortfall.go, blockers.go), and a user's approval if they may be an accident (brake.go, approval.go).
-// Removals also wait for each other (budget.go).
+// (shortfall.go, blockers.go), and a user's approval if they may be an accident (brake.go,
+// approval.go). Removals also wait for each other (budget.go).
 //
 // # Surging clusters
 //

@@ -12,7 +12,6 @@ import (
 
 // heldBefore is the message of an entry whose removal needs approval while there is no plan.
 const heldBefore = "the last plan did not choose the cluster: when the AppService is not suspended and its placement is valid, annotate it with " +
-
 	v1alpha1.AnnotationAcceptRemovals + "=NUMBER@GENERATION to approve the removal"
 
 // carryHolds sets the message of held entries while there is no plan or the AppService is

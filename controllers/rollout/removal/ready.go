@@ -20,7 +20,7 @@ func wantsPods(app *v1alpha1.AppService) bool {
 	if app.Spec.Autoscaling != nil || app.Spec.ExternallyScaled || app.DesiredReplicas() > 0 {
 		return true
 	}
-	return !app.IsDivided() && slices.ContainsFunc(app.Spec.Overrides, func(o v1alpha1.Override) bool {
+	return !app.DividesReplicas() && slices.ContainsFunc(app.Spec.Overrides, func(o v1alpha1.Override) bool {
 		return o.Replicas != nil && *o.Replicas > 0
 	})
 }
@@ -28,7 +28,7 @@ func wantsPods(app *v1alpha1.AppService) bool {
 // isServing reports whether pods of the AppService are known to be ready on a cluster and are to
 // keep running.
 func isServing(app *v1alpha1.AppService, e *entryplan.Plan) bool {
-	return e.Member != nil && e.Member.IsReady() && entryplan.IsPlanned(e.Entry) && entryplan.KnownReadyReplicas(e.Entry) > 0 && canServe(app, e)
+	return e.Member != nil && e.Member.IsReady() && entryplan.IsPlanned(e.Entry) && knownReadyReplicas(e.Entry) > 0 && canServe(app, e)
 }
 
 // canServe reports whether pods are to run on a cluster of the plan. An override may set 0
@@ -42,8 +42,8 @@ func canServe(app *v1alpha1.AppService, e *entryplan.Plan) bool {
 // clusters that are not ready. Otherwise it returns none if any cluster of the plan is ready, and
 // no cluster on which no pods are to run.
 func (in Input) unreadyInPlan(plans []entryplan.Plan) []string {
-	if in.App.IsDivided() && !acceptsUnready(in.App) {
-		return in.shortfall(plans, (*entryplan.Plan).IsInPlan).clusters
+	if in.App.DividesReplicas() && !acceptsUnready(in.App) {
+		return in.shortfall(plans, isInPlan).clusters
 	}
 	return in.unlessAny(plans, func(e *entryplan.Plan) bool { return entryplan.IsFullyReady(e.Entry) })
 }
@@ -65,7 +65,7 @@ func (in Input) unlessAny(plans []entryplan.Plan, isEnough func(*entryplan.Plan)
 	for i := range plans {
 		e := &plans[i]
 		switch {
-		case !e.IsInPlan():
+		case !isInPlan(e):
 		case isServing(in.App, e) && isEnough(e):
 			return nil
 		case canServe(in.App, e):
@@ -79,4 +79,16 @@ func sortedUnion(a, b []string) []string {
 	union := slices.Concat(a, b)
 	slices.Sort(union)
 	return slices.Compact(union)
+}
+
+// isInPlan reports whether the plan contains the cluster.
+func isInPlan(e *entryplan.Plan) bool { return entryplan.IsPlanned(e.Entry) && !e.IsLeaving }
+
+// knownReadyReplicas returns the number of replicas of an entry that are known to be ready, which
+// is 0 while the cluster cannot be observed.
+func knownReadyReplicas(entry v1alpha1.ClusterStatus) int32 {
+	if entry.Phase == v1alpha1.ClusterUnknown || entry.Phase == v1alpha1.ClusterPending {
+		return 0
+	}
+	return entry.ReadyReplicas
 }

@@ -26,7 +26,7 @@ func (in Input) scaleDown(plans []entryplan.Plan, limit *brake) []string {
 	if len(candidates) == 0 {
 		return notes
 	}
-	editedShortfall, uneditedShortfall := in.shortfall(plans, isSurging), in.shortfall(plans, (*entryplan.Plan).IsInPlan)
+	editedShortfall, uneditedShortfall := in.shortfall(plans, isSurging), in.shortfall(plans, isInPlan)
 	othersShortfall := in.shortfallOfOthers(plans)
 	if acceptsUnready(in.App) {
 		editedShortfall, uneditedShortfall, othersShortfall = shortfall{}, shortfall{}, shortfall{}
@@ -37,9 +37,9 @@ func (in Input) scaleDown(plans []entryplan.Plan, limit *brake) []string {
 	for _, e := range candidates {
 		missing := &editedShortfall
 		switch {
-		case !in.App.IsDivided() && e.LowerTarget.Replicas == 0 && mayServe(in.App, e):
+		case !in.App.DividesReplicas() && e.LowerTarget.Replicas == 0 && mayServe(in.App, e):
 			missing = &othersShortfall
-		case !in.App.IsDivided():
+		case !in.App.DividesReplicas():
 			missing = &shortfall{}
 		case e.Entry.Transition.Cause != v1alpha1.CauseEdit:
 			missing = &uneditedShortfall
@@ -69,10 +69,10 @@ func (in Input) scaleDownOne(e *entryplan.Plan, missing shortfall, kept *int64) 
 	final := e.Entry
 	entryplan.SetReplicas(&final, *e.LowerTarget)
 	switch {
-	case in.App.IsDivided() && in.App.Spec.Autoscaling == nil:
+	case in.App.DividesReplicas() && in.App.Spec.Autoscaling == nil:
 		target := final.Replicas
 		final.Replicas += int32(min(max(0, missing.unready-missing.readyOnLeaving-*kept), int64(e.Entry.Replicas-target)))
-		*kept += int64(max(0, min(entryplan.KnownReadyReplicas(e.Entry), final.Replicas)-target))
+		*kept += int64(max(0, min(knownReadyReplicas(e.Entry), final.Replicas)-target))
 	case missing.unready > 0:
 		final = e.Entry
 	}

@@ -22,14 +22,14 @@ func (in Input) shortfall(plans []entryplan.Plan, counts func(*entryplan.Plan) b
 		switch {
 		case !entryplan.IsPlanned(e.Entry):
 		case e.IsLeaving:
-			f.readyOnLeaving += int64(min(entryplan.KnownReadyReplicas(e.Entry), e.Entry.Replicas))
+			f.readyOnLeaving += int64(min(knownReadyReplicas(e.Entry), e.Entry.Replicas))
 		case counts(e):
 			final := e.Entry
 			if e.LowerTarget != nil {
 				entryplan.SetReplicas(&final, *e.LowerTarget)
 			}
 			wants := entryplan.DesiredReplicas(final)
-			if missing := wants - min(wants, entryplan.KnownReadyReplicas(e.Entry)); missing > 0 || e.Entry.Surging && wants > 0 {
+			if missing := wants - min(wants, knownReadyReplicas(e.Entry)); missing > 0 || e.Entry.Surging && wants > 0 {
 				f.clusters = append(f.clusters, e.Entry.Name)
 				f.unready += int64(missing)
 			}
@@ -45,7 +45,7 @@ func isSurging(e *entryplan.Plan) bool { return e.Entry.Surging }
 // plan that are not to be scaled down, or nothing if any of them is ready. The number of unready
 // replicas is 1 instead of their sum, because scaleDownOne only checks that it is positive.
 func (in Input) shortfallOfOthers(plans []entryplan.Plan) shortfall {
-	others := slices.DeleteFunc(slices.Clone(plans), func(other entryplan.Plan) bool { return !other.IsInPlan() || other.LowerTarget != nil })
+	others := slices.DeleteFunc(slices.Clone(plans), func(other entryplan.Plan) bool { return !isInPlan(&other) || other.LowerTarget != nil })
 	names := in.unreadyInPlan(others)
 	if len(names) == 0 && len(others) > 0 {
 		return shortfall{}

@@ -10,10 +10,10 @@ type assigner struct {
 
 // assign sets the desired revision of a cluster in a rollout.
 func (a *assigner) assign(c *cluster, revision int64) {
-	e := &c.Entry
-	if revision == 0 || e.Revision == revision || a.judge.contents.isMissing(revision) || a.judge.contents.isUnread(c) || a.judge.contents.isRefused(c, revision) {
+	if !a.mayAssign(c, revision) {
 		return
 	}
+	e := &c.Entry
 	wasStable := e.Revision != 0 && e.Revision == a.judge.status.StableRevision
 	e.Impaired = !c.isServing() && (e.Impaired || wasStable)
 	e.Returned = e.Revision != 0 && revision == a.judge.status.StableRevision && !a.judge.clock.isKnownUnready(c)
@@ -24,6 +24,24 @@ func (a *assigner) assign(c *cluster, revision int64) {
 	}
 	c.Reassign(revision)
 	c.isConfirmed = c.isConfirmed && !c.IsStale
+}
+
+// assignAtOnce sets the desired revision of a cluster without spec.rollout, and clears what a
+// rollout records in its entry.
+func (a *assigner) assignAtOnce(c *cluster, revision int64) {
+	e := &c.Entry
+	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = nil, nil, 0
+	e.Impaired, e.Returned, e.Stage = false, false, ""
+	if a.mayAssign(c, revision) {
+		c.Reassign(revision)
+	}
+}
+
+// mayAssign reports whether a cluster may get a revision that it does not have.
+func (a *assigner) mayAssign(c *cluster, revision int64) bool {
+	contents := a.judge.contents
+	return a.hold != Frozen && revision != 0 && c.Entry.Revision != revision &&
+		!contents.isMissing(revision) && !contents.isUnread(c) && !contents.isRefused(c, revision)
 }
 
 // update assigns the target to clusters of a stage.

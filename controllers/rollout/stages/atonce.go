@@ -11,8 +11,7 @@ type atOnce struct {
 	in Input
 }
 
-// assign assigns the target to all clusters, unless it is the failed revision of a rollout. It
-// is the rollout of an AppService without spec.rollout.
+// assign assigns the target to all clusters, unless it is the failed revision of a rollout.
 func (d atOnce) assign() {
 	before := d.status.RolloutStatus
 	d.status.RolloutStatus = v1alpha1.RolloutStatus{
@@ -25,8 +24,6 @@ func (d atOnce) assign() {
 		d.status.FailedStage, d.status.FailedClusters, d.status.FailedReason = before.FailedStage, before.FailedClusters, before.FailedReason
 	}
 	for _, c := range d.clusters {
-		c.Entry.UnavailableSince, c.Entry.ReadySince, c.Entry.AvailableReplicas = nil, nil, 0
-		c.Entry.Impaired, c.Entry.Returned, c.Entry.Stage = false, false, ""
 		revision := d.in.Revision
 		switch {
 		case hasFailed:
@@ -34,9 +31,7 @@ func (d atOnce) assign() {
 		case d.judge.contents.isMissing(revision) && c.Entry.Revision == 0: // a new cluster gets the one that exists
 			revision = d.judge.contents.stable()
 		}
-		if d.assigner.hold != Frozen && revision != 0 && revision != c.Entry.Revision && !d.judge.contents.isMissing(revision) && !d.judge.contents.isUnread(c) && !d.judge.contents.isRefused(c, revision) {
-			c.Reassign(revision)
-		}
+		d.assigner.assignAtOnce(c, revision)
 	}
 	if d.status.Phase == v1alpha1.RolloutRollingBack && d.assigner.hold != Frozen && d.judge.contents.stable() != 0 {
 		d.status.setPhase(v1alpha1.RolloutRolledBack)

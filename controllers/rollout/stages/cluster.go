@@ -28,7 +28,7 @@ func (in Input) stagedClusters(plans []entryplan.Plan) []*cluster {
 	all := make([]cluster, 0, len(plans))
 	for i := range plans {
 		if e := &plans[i]; e.Member != nil && !e.IsLeaving && entryplan.IsPlanned(e.Entry) && !entryplan.AwaitsRemoval(e.Entry) {
-			all = append(all, cluster{Plan: e, rank: ranks.Of(e.Entry.Name), isConfirmed: e.Seen != nil && e.Member.IsReady() && !e.IsOutdated()})
+			all = append(all, cluster{Plan: e, rank: ranks.Of(e.Entry.Name), isConfirmed: e.Seen != nil && e.Member.IsReady() && !isOutdated(e)})
 		}
 	}
 	clusters := make([]*cluster, len(all))
@@ -41,6 +41,15 @@ func (in Input) stagedClusters(plans []entryplan.Plan) []*cluster {
 		})
 	}
 	return clusters
+}
+
+// isOutdated reports whether the observation of an entry is from before a restore of the hub. The entry
+// had been answered with its revision, and the observation is about another one.
+func isOutdated(e *entryplan.Plan) bool {
+	if e.Previous == nil || e.Seen == nil || e.Seen.Found || e.Seen.Revision == 0 {
+		return false
+	}
+	return e.Previous.ObservedGeneration >= e.Previous.Generation && e.Seen.Revision != e.Previous.Revision
 }
 
 // isEmpty reports whether the cluster runs no pods and is to run none. Then it is no evidence for a
@@ -75,7 +84,7 @@ func (c *cluster) unavailableSince() metav1.Time {
 }
 
 // phaseSince returns since when the entry has its phase with its revision. If the clock was set back
-// since then, the phase begins now, as in transitionTime.
+// since then, the phase begins now, as in package entryplan (transitionTime).
 func (c *cluster) phaseSince(now metav1.Time) metav1.Time {
 	isNew := c.Previous == nil || c.Previous.Phase != c.Entry.Phase || c.Previous.Revision != c.Entry.Revision
 	if isNew || entryplan.IsFromOtherClock(c.Previous.LastTransitionTime, now) {

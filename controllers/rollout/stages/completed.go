@@ -24,20 +24,7 @@ func (p completed) runLate() {
 		case s.exceededOn() != nil: // nothing returns from the stable revision, but no other cluster gets it
 			isActive = false
 		default:
-			isActive = rollingOut(p).runStage(s)
-		}
-	}
-}
-
-// closeStages ends the stages of a completed rollout that the status does not have yet, because
-// spec.rollout was edited, and those whose clusters need nothing more.
-func (p completed) closeStages() {
-	if p.status.Phase != v1alpha1.RolloutCompleted {
-		return
-	}
-	for _, s := range p.stages {
-		if s.isNew || s.Approval == "" && s.isDone() {
-			s.close()
+			isActive = p.runStage(s)
 		}
 	}
 }

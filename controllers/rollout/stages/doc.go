@@ -1,6 +1,7 @@
 // Package stages decides which revision each cluster of an AppService is to run. It is pure.
 //
-//	r := stages.Decide(stages.Input{App: app, Revisions: revisions, Hold: stages.Released, Now: now}, plans)
+//	in := stages.Input{App: app, Revisions: revisions, Hold: stages.Released, Now: now}
+//	r := stages.Decide(in, plans)
 //	// The entry plans have the revisions now. When the entries are final:
 //	outcome, deadlines := r.Finish(entries)
 //	// outcome.Rollout is the next status.rollout. Decide again at the deadlines.
@@ -8,8 +9,9 @@
 // A decision asks three things, each by a type of its own. clock: how long has a cluster been in a
 // state, and is that too long? judge: in which state is a cluster, as evidence about the target?
 // stage: which clusters belong together, what is their result (gates.go), and which of them get the
-// target next (next.go)? Then each phase of a rollout does its work: rollingOut, goingBack, completed,
-// or atOnce without spec.rollout. They change a cluster only by assigner.
+// target next (next.go)? Then each phase of a rollout does its work: rollingOut, goingBack,
+// completed, or atOnce without spec.rollout. They change a cluster only by assigner. What several
+// phases do is in scope.
 //
 // # Rollouts
 //

@@ -9,7 +9,7 @@ import (
 )
 
 // Finish completes the decision with the final entries, and returns the times at which it may differ
-// although no input changes.
+// although no input changes. Call it once: it changes how the decision judges the clusters.
 func (r *Rollout) Finish(entries []v1alpha1.ClusterStatus) (Outcome, []time.Time) {
 	deadlines := r.finish(entries)
 	outcome := Outcome{
@@ -68,27 +68,28 @@ func (r *Rollout) isLeftOut(s *stage) bool {
 
 // deadlines returns the times at which a cluster becomes available or fails, or a soak ends.
 func (r *Rollout) deadlines(entries []v1alpha1.ClusterStatus) []time.Time {
+	clock := r.judge.clock
 	var deadlines []time.Time
 	status := v1alpha1.AppServiceStatus{Clusters: entries}
 	for _, c := range r.clusters {
-		if r.judge.clock.isUnanswered(c) {
-			deadlines = append(deadlines, r.judge.clock.unansweredSince(c).Add(failedGrace))
+		if clock.isUnanswered(c) {
+			deadlines = append(deadlines, clock.unansweredSince(c).Add(failedGrace))
 		}
 		if c.Entry.UnavailableSince == nil {
 			continue
 		}
-		if r.judge.clock.awaitsAnswer(c) {
+		if clock.awaitsAnswer(c) {
 			deadlines = append(deadlines, r.now.Add(answerRecheck))
 		}
 		since := status.Cluster(c.Entry.Name).LastTransitionTime
 		switch {
 		case c.Entry.Phase == v1alpha1.ClusterReady, c.Entry.ReadySince != nil:
-			deadlines = append(deadlines, r.judge.clock.readySince(c, since).Add(c.stage.minReady()))
+			deadlines = append(deadlines, clock.readySince(c, since).Add(c.stage.minReady()))
 			continue
 		case c.Entry.Phase == v1alpha1.ClusterFailed:
-			deadlines = append(deadlines, r.judge.clock.failedSince(c.unavailableSince(), since).Add(failedGrace))
+			deadlines = append(deadlines, clock.failedSince(c.unavailableSince(), since).Add(failedGrace))
 		}
-		deadlines = append(deadlines, r.judge.clock.deadlineStart(c).Add(r.judge.clock.deadline), since.Add(failedGrace), c.unavailableSince().Add(failedGrace))
+		deadlines = append(deadlines, clock.deadlineStart(c).Add(clock.deadline), since.Add(failedGrace), c.unavailableSince().Add(failedGrace))
 	}
 	for _, s := range r.stages {
 		if s.status.Phase == v1alpha1.StageSoaking {

@@ -4,7 +4,6 @@ import (
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // goingBack is the phase RollingBack, and each phase in which clusters return to the stable revision.
@@ -22,42 +21,6 @@ func (p goingBack) rollBack() {
 	case p.status.Phase == v1alpha1.RolloutHalted:
 		p.status.setPhase(v1alpha1.RolloutRollingBack)
 	}
-}
-
-// judgeReturns records the clusters on which the stable revision fails, if it does on more clusters of a
-// stage than may fail, of those that were Ready when they returned to it. A cluster that was not Ready
-// then may be broken by itself. A cluster that was recorded counts until it is available, also while it
-// cannot be observed.
-func (p goingBack) judgeReturns() {
-	recorded := p.status.ReturnFailedClusters
-	for _, s := range p.stages {
-		var failed []*cluster
-		unrecorded := 0 // that may have failed: the record has only the first ones
-		for _, c := range s.clusters {
-			switch e := &c.Entry; {
-			case !e.Returned || e.Revision != p.status.StableRevision:
-			case p.judge.clock.hasFailed(c) || slices.Contains(recorded, e.Name):
-				failed = append(failed, c)
-			case len(recorded) == wording.MaxNamed && e.Phase != v1alpha1.ClusterUnknown:
-				unrecorded++
-			}
-		}
-		if len(failed) > 0 && len(failed)+unrecorded > s.maxFailed() {
-			p.recordReturns(failed)
-			return
-		}
-	}
-	p.status.ReturnFailedClusters, p.status.ReturnFailedReason = nil, ""
-}
-
-// recordReturns records on which clusters the stable revision fails. The reason stays while the first of
-// them is the same: it may not be known any more.
-func (p goingBack) recordReturns(failed []*cluster) {
-	names, reason := p.judge.describeFailed(failed)
-	if recorded := p.status.ReturnFailedClusters; len(recorded) == 0 || recorded[0] != names[0] {
-		p.status.ReturnFailedReason = reason
-	}
-	p.status.ReturnFailedClusters = names
 }
 
 // goBack assigns the stable revision to the clusters that do not have it, and that need not wait for a

@@ -64,8 +64,8 @@ func (s *stage) soak() time.Duration {
 
 // progressDeadline returns how long a cluster may take to become available.
 func (in Input) progressDeadline() time.Duration {
-	if own := in.App.Spec.Rollout.ProgressDeadlineSeconds; own != nil {
-		return seconds(*own)
+	if rollout := in.App.Spec.Rollout; rollout != nil && rollout.ProgressDeadlineSeconds != nil {
+		return seconds(*rollout.ProgressDeadlineSeconds)
 	}
 	if deployment := in.App.Spec.ProgressDeadlineSeconds; deployment != nil {
 		return seconds(*deployment) + deadlineMargin

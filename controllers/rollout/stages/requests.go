@@ -17,8 +17,8 @@ const (
 	maxRequestText = 80
 )
 
-// Requests are what users ask for by annotations, for the revision of the spec.
-type Requests struct {
+// requests are what users ask for by annotations, for the revision of the spec.
+type requests struct {
 	// Approved and Promoted are names of stages.
 	Approved, Promoted map[string]bool
 	// IsPromoted is set if all stages are promoted.
@@ -62,8 +62,8 @@ type request struct {
 }
 
 // requests returns what the annotations ask for. Values for another revision that exists are ignored.
-func (in Input) requests() Requests {
-	result := Requests{Approved: map[string]bool{}, Promoted: map[string]bool{}}
+func (in Input) requests() requests {
+	result := requests{Approved: map[string]bool{}, Promoted: map[string]bool{}}
 	for _, found := range in.readRequests(v1alpha1.AnnotationApprove, &result) {
 		if found.stage == "" {
 			result.report(v1alpha1.AnnotationApprove, strconv.FormatInt(found.revision, 10), RequestMalformed)
@@ -85,7 +85,7 @@ func (in Input) requests() Requests {
 }
 
 // isRequested reports whether an annotation without a stage names the revision of the spec.
-func (in Input) isRequested(annotation string, result *Requests) bool {
+func (in Input) isRequested(annotation string, result *requests) bool {
 	requested := false
 	for _, found := range in.readRequests(annotation, result) {
 		if found.stage != "" {
@@ -99,7 +99,7 @@ func (in Input) isRequested(annotation string, result *Requests) bool {
 
 // readRequests returns the values of an annotation for the revision of the spec. It adds values that
 // have no effect to the errors.
-func (in Input) readRequests(annotation string, result *Requests) []request {
+func (in Input) readRequests(annotation string, result *requests) []request {
 	var found []request
 	known := max(in.Revision, in.App.Status.Rollout.Revision, in.App.Status.Rollout.LatestRevision)
 	rest := in.App.Annotations[annotation]
@@ -143,7 +143,7 @@ func (in Input) hasStage(name string) bool {
 }
 
 // report adds an error once, unless the annotation has enough of them.
-func (r *Requests) report(annotation, value string, problem RequestProblem) {
+func (r *requests) report(annotation, value string, problem RequestProblem) {
 	value = value[:min(len(value), maxRequestText)] // a part of a character is replaced
 	next := RequestError{annotation, strings.ToValidUTF8(value, "\uFFFD"), problem}
 	count := 0

@@ -33,51 +33,7 @@ func (p rollingOut) progress() {
 	}
 }
 
-// runStage runs a stage that is not completed, and reports whether the next one may run.
-func (p rollingOut) runStage(s *stage) bool {
-	now := p.now
-	if len(s.clusters) == 0 && !s.isActive() { // one that has begun has proven nothing, and waits
-		s.enter(v1alpha1.StageSkipped, now)
-		return true
-	}
-	if s.status.Phase == v1alpha1.StageSkipped {
-		s.enter(v1alpha1.StagePending, now)
-	}
-	if !s.isActive() {
-		if s.needsApproval() {
-			s.enter(v1alpha1.StageAwaitingApproval, now)
-			return false
-		}
-		s.enter(v1alpha1.StageProgressing, now)
-	}
-	p.assigner.update(s)
-	p.assigner.startWithStable(s.clusters)
-	if !s.isSettled() {
-		return false
-	}
-	if s.status.Phase == v1alpha1.StageProgressing {
-		s.enter(v1alpha1.StageSoaking, now)
-	}
-	if now.Time.Before(s.soakEnd()) {
-		return false
-	}
-	s.enter(v1alpha1.StageCompleted, now)
-	return true
-}
-
 // isAvailableAnywhere reports whether the target is available on any cluster.
 func (p rollingOut) isAvailableAnywhere() bool {
 	return slices.ContainsFunc(p.clusters, func(c *cluster) bool { return p.judge.stateOf(c) == stateAvailable })
-}
-
-// complete makes the target the stable revision.
-func (p rollingOut) complete() {
-	if p.status.StableRevision != p.status.Revision {
-		p.status.PreviousRevision, p.status.StableRevision = p.status.StableRevision, p.status.Revision
-	}
-	p.status.Undo = false
-	p.status.setPhase(v1alpha1.RolloutCompleted)
-	for _, s := range p.stages {
-		s.close()
-	}
 }

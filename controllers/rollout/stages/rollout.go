@@ -3,28 +3,16 @@ package stages
 import (
 	"fmt"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 )
 
-// scope is what the phases of a rollout decide about.
-type scope struct {
-	status   *state
-	clusters []*cluster // in the order of their placement rank
-	stages   []*stage
-	judge    *judge
-	assigner *assigner
-	now      metav1.Time
-}
-
 // Rollout decides which revision each cluster is to run.
 type Rollout struct {
 	scope
 	in       Input
-	requests Requests
+	requests requests
 	// skipped are the stages through which the stable revision did not go, when a new target begins.
 	skipped    map[string]bool
 	stageError *StageError
@@ -50,7 +38,7 @@ func Decide(in Input, plans []entryplan.Plan) *Rollout {
 func newRollout(in Input) *Rollout {
 	status := &state{*in.App.Status.Rollout.DeepCopy(), in.Now}
 	judge := &judge{
-		clock:    &clock{now: in.Now, observedSince: in.ObservedSince, seenSince: in.SeenSince, answers: in.Answers},
+		clock:    &clock{now: in.Now, observedSince: in.ObservedSince, seenSince: in.SeenSince, answers: in.Answers, deadline: in.progressDeadline()},
 		contents: &contents{in.Revisions, status},
 		status:   status,
 	}
@@ -70,7 +58,6 @@ func (r *Rollout) decide() {
 	}
 	r.retarget()
 	r.requests = r.in.requests()
-	r.judge.clock.deadline = r.in.progressDeadline()
 	r.stages, r.stageError = r.stagesOf(r.clusters)
 	r.hold()
 	if r.stageError != nil {
@@ -84,9 +71,9 @@ func (r *Rollout) decide() {
 	if !r.assigner.hold.isPaused() {
 		r.proceed()
 	}
-	completed{r.scope}.closeStages()
+	r.closeStages()
 	r.assigner.assignNew(r.clusters)
-	completed{r.scope}.closeStages() // new clusters may need nothing more now
+	r.closeStages() // new clusters may need nothing more now
 }
 
 // recover sets the revisions of entries to those that their clusters run, after the status was
@@ -190,12 +177,13 @@ func (r *Rollout) restoreStages() {
 // track updates since when the clusters are unavailable, and with how many pods they were available.
 func (r *Rollout) track() {
 	isActive := r.status.Phase == v1alpha1.RolloutProgressing || r.status.Phase == v1alpha1.RolloutRollingBack || r.abortsHalted()
+	clock := r.judge.clock
 	for _, c := range r.clusters {
 		e := &c.Entry
 		if e.UnavailableSince != nil {
-			e.UnavailableSince = r.judge.clock.nextClock(c, r.assigner.hold)
+			e.UnavailableSince = clock.nextClock(c, r.assigner.hold)
 		}
-		if e.UnavailableSince == nil && isActive && e.Revision != 0 && r.judge.clock.becomesUnavailable(c) {
+		if e.UnavailableSince == nil && isActive && e.Revision != 0 && clock.becomesUnavailable(c) {
 			e.UnavailableSince = &r.now
 			e.Impaired = e.Phase != v1alpha1.ClusterReady && e.Revision == r.status.StableRevision // no rollout is the cause
 		}
@@ -204,7 +192,7 @@ func (r *Rollout) track() {
 		isGrowing := c.isConfirmed && e.ReadySince != nil && e.ObservedGeneration >= e.Generation
 		switch {
 		case isReady && e.UnavailableSince == nil,
-			(isReady || isGrowing) && r.judge.clock.elapsed(r.judge.clock.readySince(c, c.phaseSince(r.now))) >= c.stage.minReady():
+			(isReady || isGrowing) && clock.elapsed(clock.readySince(c, c.phaseSince(r.now))) >= c.stage.minReady():
 			e.UnavailableSince, e.ReadySince, e.Impaired, e.Returned = nil, nil, false, false
 			c.recordAvailable()
 		case e.Phase != v1alpha1.ClusterReady && c.isConfirmed && c.isServing(): // the pods that it had lost are back
@@ -217,21 +205,21 @@ func (r *Rollout) track() {
 func (r *Rollout) proceed() {
 	back := goingBack{r.scope}
 	if r.status.Phase != v1alpha1.RolloutHalted {
-		back.judgeReturns()
+		r.judgeReturns()
 	}
 	switch r.status.Phase {
 	case v1alpha1.RolloutProgressing:
 		if r.status.isRollingOut() {
 			rollingOut{r.scope}.progress()
-			back.judgeReturns() // without the clusters that got the target
+			r.judgeReturns() // without the clusters that got the target
 		} else if isLeft, isUpdating := back.goBack(); !isLeft && !isUpdating {
-			rollingOut{r.scope}.complete()
+			r.complete()
 		}
 	case v1alpha1.RolloutRollingBack, v1alpha1.RolloutRolledBack:
 		back.rollBack()
 	case v1alpha1.RolloutHalted:
 		if r.status.returnsFail() { // not the target alone
-			back.judgeReturns()
+			r.judgeReturns()
 			back.rollBack()
 		}
 	}
