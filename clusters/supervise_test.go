@@ -168,7 +168,7 @@ func TestNodes_are_read_in_pages(t *testing.T) {
 		}
 		return nil
 	})
-	if read := pages.Load(); read != nodes/nodesInPage {
+	if read := pages.Load(); read < nodes/nodesInPage { // more if a slow machine read one again
 		t.Errorf("%d pages were read", read)
 	}
 	m.checkContinues(t, e)
