@@ -2,7 +2,7 @@
 // hub reports to each permission on the cluster.
 //
 //   - It reads no credentials of the hub, and changes nothing but the reviews of permissions.
-//   - Each step from this machine ends after a limit, even if the server never answers. A step without which
-//     the next ones have no meaning ends the examination.
+//   - Each step from this machine ends after a limit, even if the server never answers. A step
+//     without which the next ones have no meaning ends the examination.
 //   - A check that fails says what to do.
 package doctor
