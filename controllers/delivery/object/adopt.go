@@ -44,7 +44,7 @@ func (d *decision) adopt() (Step, error) {
 	}
 	step := d.apply(Adopt)
 	step.Restart, step.takeOver = template, replaceLists
-	if missing.Empty() || isDeployment(d.current.Object) && !touchesTemplate(missing) {
+	if missing.Empty() || d.desired.GetKind() == "Deployment" && !touchesTemplate(missing) {
 		step.takeOver = takeFields // fields that are not desired stay with their owners
 	}
 	return step, nil
@@ -79,7 +79,7 @@ func selectsOthers(service *corev1.Service, desired *unstructured.Unstructured) 
 func (d *decision) needsAnswer(missing *fieldpath.Set) bool {
 	// If fields differ, AdoptIfIdentical refuses the object anyhow, and the member may refuse it too.
 	isDecided := touchesTemplate(missing) || !missing.Empty() && d.adoptsIdentical()
-	return isDeployment(d.current.Object) && !isDecided && !d.isAnswered()
+	return d.desired.GetKind() == "Deployment" && !isDecided && !d.isAnswered()
 }
 
 // templateChange returns how adoption would change the pod template of a Deployment, which replaces

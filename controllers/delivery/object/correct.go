@@ -21,7 +21,7 @@ func (d *decision) correct() (Step, error) {
 	switch {
 	case !changed.Empty():
 		return d.correctDrift(changed), nil
-	case d.needsStamp(d.current.Object):
+	case d.current.needsStamp:
 		return d.apply(Update), nil
 	}
 	return d.recheckPruned(discarded)

@@ -41,21 +41,19 @@ func isNamespaceMissing(err error, namespace string) bool {
 // hub. They are not updated later, because others on the member may set their own. A namespace is never
 // deleted.
 func (m *Member) createNamespace(ctx context.Context, name string) error {
-	labels := map[string]string{}
-	if m.NamespaceLabels != nil {
-		fromHub, err := m.NamespaceLabels(ctx, name)
-		if err != nil {
-			return err
-		}
-		maps.Copy(labels, fromHub)
+	fromHub, err := m.NamespaceLabels(ctx, name)
+	if err != nil {
+		return err
 	}
+	labels := map[string]string{}
+	maps.Copy(labels, fromHub)
 	labels[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
 		Name:        name,
 		Labels:      labels,
 		Annotations: map[string]string{v1alpha1.AnnotationHub: m.HubID},
 	}}
-	err := m.Client.Create(ctx, namespace, client.FieldOwner(v1alpha1.ManagedBy))
+	err = m.Client.Create(ctx, namespace, client.FieldOwner(v1alpha1.ManagedBy))
 	if err != nil && !apierrors.IsAlreadyExists(err) {
 		return fmt.Errorf("create Namespace %s: %w", name, err)
 	}

@@ -6,7 +6,6 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -27,11 +26,12 @@ func Decide(facts Facts, desired *unstructured.Unstructured) (Step, error) {
 		}
 		return d.create(), nil
 	}
-	if d.Existing.Newer {
-		return d.blocked(d.Existing.Blocker(d.App.Spec.ConflictPolicy)), nil
+	d.current = *d.Existing
+	if d.current.Newer {
+		return d.blocked(d.current.Blocker(d.App.Spec.ConflictPolicy)), nil
 	}
 	compared := d.toCompare()
-	if compared == d.Memory.converged && compared != (comparison{}) && !d.needsStamp(d.Existing.Object) && !d.needsRecord() {
+	if compared == d.Memory.converged && compared != (comparison{}) && !d.current.needsStamp && !d.needsRecord() {
 		return d.step(Unchanged), nil
 	}
 	d.Memory.converged = comparison{}
@@ -42,7 +42,7 @@ func Decide(facts Facts, desired *unstructured.Unstructured) (Step, error) {
 	case need != "":
 		return d.read(need), nil
 	}
-	if !d.missing.Empty() || d.needsStamp(d.Existing.Object) {
+	if !d.missing.Empty() || d.current.needsStamp {
 		return d.change()
 	}
 	if d.holdsAll {
@@ -67,16 +67,15 @@ type decision struct {
 	holdsAll bool
 	// onlyVersion is the only version of the object that may be changed; empty if any may be.
 	onlyVersion string
-	// current is the object on the member itself. It is the cached one where that is trusted.
+	// current is the object as it was last read: in the cache, or from the member itself.
 	current Existing
 }
 
 // change decides on an object that lacks fields, or has a stamp to replace.
 func (d *decision) change() (Step, error) {
-	d.current = *d.Existing
 	if d.current.IsBeingDeleted() {
 		return d.blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: DeletionPoll, Message: fmt.Sprintf(
-			"the member is deleting %s %s; Fleetwright creates it again afterwards", KindOf(d.current.Object), d.current.GetName())}), nil
+			"the member is deleting %s %s; Fleetwright creates it again afterwards", d.desired.GetKind(), d.current.GetName())}), nil
 	}
 	wasApplied := d.Memory.applied != "" && d.Memory.applied == hashOf(d.desired)
 	isDrifted := !d.missing.Empty() && (isDrift(d.current, d.desired) || wasApplied)
@@ -86,8 +85,7 @@ func (d *decision) change() (Step, error) {
 		if d.Live.Object == nil && !d.Live.IsGone {
 			return d.read(NeedObject), nil
 		}
-		step, isDone, err := d.changeLive()
-		if isDone || err != nil {
+		if step, isDone, err := d.trustLive(); isDone || err != nil {
 			return step, err
 		}
 		isDrifted = isDrifted || isDrift(d.current, d.desired)
@@ -103,28 +101,29 @@ func (d *decision) change() (Step, error) {
 	return d.apply(Update), nil
 }
 
-// changeLive goes on with the object that the member itself has. It reports whether nothing is left
+// trustLive goes on with the object that the member itself has. It reports whether nothing is left
 // to change: the watch will report that the object is gone or complete, except perhaps for one with
 // VerifyCached, which is created here.
-func (d *decision) changeLive() (_ Step, isDone bool, err error) {
-	if d.Live.IsGone && d.VerifyCached {
+func (d *decision) trustLive() (_ Step, isDone bool, err error) {
+	switch {
+	case d.Live.IsGone && d.VerifyCached:
 		return d.create(), true, nil
-	}
-	if d.Live.IsGone {
+	case d.Live.IsGone:
 		return d.step(Stale), true, nil
 	}
 	found, err := diff(d.Live.Object, d.desired)
 	if err != nil {
 		return Step{}, false, err
 	}
-	if found.missing().Empty() && !d.needsStamp(d.Live.Object) {
-		if !d.VerifyCached {
-			return d.step(Stale), true, nil
-		}
-		d.current.Object = d.Live.Object
+	live, missing := Inspect(d.HubID, d.App, d.Entry, d.Live.Object), found.missing()
+	isComplete := missing.Empty() && !live.needsStamp
+	if isComplete && !d.VerifyCached {
+		return d.step(Stale), true, nil
+	}
+	d.current, d.missing = live, missing
+	if isComplete {
 		return d.step(Unchanged), true, nil
 	}
-	d.current, d.missing = Inspect(d.HubID, d.App, d.Entry, d.Live.Object), found.missing()
 	if blocker := d.current.Blocker(d.App.Spec.ConflictPolicy); blocker != nil {
 		return d.blocked(blocker), true, nil
 	}
@@ -136,75 +135,5 @@ func (d *decision) changeLive() (_ Step, isDone bool, err error) {
 func (d *decision) inherit() Step {
 	step := d.apply(Adopt)
 	step.PreviousUID = types.UID(d.current.GetAnnotations()[v1alpha1.AnnotationUID])
-	return step
-}
-
-// step returns a step that sends nothing.
-func (d *decision) step(action Action) Step {
-	step := Step{Action: action, Object: d.object(), Memory: d.Memory, live: d.Live}
-	if d.holdsAll {
-		step.Memory.Pruned = Pruned{}
-	}
-	return step
-}
-
-// object returns the object as it was last read, or nil if there is none.
-func (d *decision) object() client.Object {
-	switch {
-	case d.current.Object != nil:
-		return d.current.Object
-	case d.Existing != nil:
-		return d.Existing.Object
-	}
-	return nil
-}
-
-func (d *decision) read(need Need) Step {
-	step := d.step(NeedLive)
-	step.Need = need
-	return step
-}
-
-func (d *decision) blocked(blocker *Blocker) Step {
-	step := d.step(Blocked)
-	step.Blocker = blocker
-	return step
-}
-
-// create returns a step that fails if there is an object of that name. The cache is selected by
-// label, so it does not show unmanaged objects: an apply must not overwrite one. An apply with a
-// resource version creates an object, or conflicts; no object has version 1.
-// docs/decisions/a-create-never-merges.md says why.
-func (d *decision) create() Step {
-	step := d.step(Create)
-	step.Object = nil
-	step.Desired = d.stamp()
-	step.Desired.SetResourceVersion("1")
-	step.Memory.applied = hashOf(d.desired)
-	return step
-}
-
-// apply returns a step that applies the desired state to the current object. An object that took
-// its place is not changed.
-func (d *decision) apply(action Action) Step {
-	step := d.step(action)
-	step.Desired = d.stamp()
-	step.Desired.SetUID(d.current.GetUID())
-	if d.onlyVersion != "" {
-		step.Desired.SetResourceVersion(d.onlyVersion)
-		step.Need = NeedAutoscalers
-	}
-	step.Memory.applied = hashOf(d.desired)
-	return step
-}
-
-// record returns a step that applies a Deployment that lacks nothing but its record of copies. It
-// applies the version that was compared: the replicas of any other version may be those of an
-// autoscaler.
-func (d *decision) record() Step {
-	step := d.step(Record)
-	step.Desired = d.stamp()
-	step.Desired.SetUID(d.Existing.GetUID())
-	step.Desired.SetResourceVersion(d.Existing.GetResourceVersion())
 	return step
 }

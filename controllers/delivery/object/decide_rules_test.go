@@ -318,13 +318,13 @@ func TestDecide_on_an_update_of_another_version(t *testing.T) {
 	s := newScene(t, "Deployment")
 	s.edit(setImage("web:2"))
 	_, step := s.decide()
-	if step.Need != NeedAutoscalers {
-		t.Errorf("if the member has another version, it needs %q", step.Need)
+	if step.OnConflict != NeedAutoscalers {
+		t.Errorf("if the member has another version, it needs %q", step.OnConflict)
 	}
 	s.facts.Live.Scaling = NotScaled // as it was read after the conflict
 	got, step := s.decide()
-	if diff := cmp.Diff(outcome{Action: Update, Replicas: 3}, got); diff != "" || step.Need != "" {
-		t.Errorf("it needs %q, and decided (-want +got):\n%s", step.Need, diff)
+	if diff := cmp.Diff(outcome{Action: Update, Replicas: 3}, got); diff != "" || step.OnConflict != "" {
+		t.Errorf("on a conflict, it needs %q, and decided (-want +got):\n%s", step.OnConflict, diff)
 	}
 }
 

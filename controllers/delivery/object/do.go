@@ -3,10 +3,9 @@ package object
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
-	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -24,9 +23,9 @@ type Member struct {
 	Client client.Client
 	// Live reads from the member itself.
 	Live client.Reader
-	// NamespaceLabels returns the labels that a namespace gets when it is created. It may be nil.
+	// NamespaceLabels returns the labels that a namespace gets when it is created.
 	NamespaceLabels func(ctx context.Context, namespace string) (map[string]string, error)
-	// OnApply is called for each apply, with its error and its duration. It may be nil.
+	// OnApply is called for each apply, with its error and its duration.
 	OnApply func(err error, took time.Duration)
 }
 
@@ -36,7 +35,7 @@ func (m *Member) Do(ctx context.Context, step Step) (Result, error) {
 	var err error
 	switch step.Action {
 	case NeedLive:
-		return m.read(ctx, step)
+		return m.read(ctx, step, step.Need)
 	case Create:
 		err = m.create(ctx, step.Desired)
 		result.UID = step.Desired.GetUID()
@@ -46,8 +45,8 @@ func (m *Member) Do(ctx context.Context, step Step) (Result, error) {
 		err = m.adopt(ctx, step)
 	case Correct, Update:
 		err = m.applyTo(ctx, step.Object, step.Desired)
-		if step.Need != "" && apierrors.IsConflict(err) { // the member has another version
-			return m.read(ctx, step)
+		if step.OnConflict != "" && apierrors.IsConflict(err) {
+			return m.read(ctx, step, step.OnConflict)
 		}
 	}
 	if err != nil {
@@ -56,15 +55,37 @@ func (m *Member) Do(ctx context.Context, step Step) (Result, error) {
 	return result, nil
 }
 
-// adopt takes over an object that is unmanaged, or belongs to an earlier AppService.
-func (m *Member) adopt(ctx context.Context, step Step) error {
-	switch step.takeOver {
-	case takeFields:
-		return m.takeOwnership(ctx, step.Object, step.Desired)
-	case replaceLists:
-		return m.replaceLists(ctx, step.Object, step.Desired)
+// applyTo applies the desired state to an object that is owned or inherited.
+func (m *Member) applyTo(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
+	if err := m.handOverReplicas(ctx, existing, desired); err != nil {
+		return err
 	}
-	return m.applyTo(ctx, step.Object, step.Desired)
+	err := m.apply(ctx, desired)
+	if !apierrors.IsInvalid(err) {
+		return err
+	}
+	retry := m.pruneUnowned
+	if _, isService := existing.(*corev1.Service); isService {
+		// Server-side apply keeps a port of another manager beside the desired one, because the
+		// number is the key of the list. But both have the same name, and names must differ. So the
+		// port of the other manager is removed first.
+		retry = m.replaceLists
+	}
+	if second := retry(ctx, existing, desired); !apierrors.IsInvalid(second) {
+		return second
+	}
+	return err // which had another cause
+}
+
+// apply sends an object by server-side apply. The answer takes its place.
+func (m *Member) apply(ctx context.Context, desired *unstructured.Unstructured) error {
+	begin, kind := time.Now(), desired.GetKind()
+	err := m.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
+	m.OnApply(err, time.Since(begin))
+	if err != nil {
+		return fmt.Errorf("apply %s: %w", kind, err)
+	}
+	return nil
 }
 
 // writeRecord applies a Deployment with its record of copies, and returns its new generation: a
@@ -78,72 +99,4 @@ func (m *Member) writeRecord(ctx context.Context, desired *unstructured.Unstruct
 		return 0, err
 	}
 	return desired.GetGeneration(), nil
-}
-
-// read reads what a decision needs from the member itself.
-func (m *Member) read(ctx context.Context, step Step) (Result, error) {
-	live := step.live
-	var err error
-	switch step.Need {
-	case NeedObject:
-		live.Object, err = m.readObject(ctx, step.Object)
-		live.IsGone = live.Object == nil
-	case NeedAutoscalers:
-		live.Scaling, err = m.readScaling(ctx, step.Object)
-	case NeedDryRun:
-		live.Answer, live.Refusal, err = m.dryRun(ctx, step)
-	}
-	if err != nil {
-		return Result{}, err
-	}
-	return Result{Step: step, Live: &live}, nil
-}
-
-// readObject returns an object as the member itself has it, with its managed fields, which the cache
-// drops. It returns nil if the object is gone.
-func (m *Member) readObject(ctx context.Context, existing client.Object) (client.Object, error) {
-	current := existing.DeepCopyObject().(client.Object)
-	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(existing), current); apierrors.IsNotFound(err) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read %s: %w", KindOf(existing), err)
-	}
-	current.GetObjectKind().SetGroupVersionKind(existing.GetObjectKind().GroupVersionKind())
-	return current, nil
-}
-
-// readScaling returns whether a HorizontalPodAutoscaler scales a Deployment.
-func (m *Member) readScaling(ctx context.Context, deployment client.Object) (Scaling, error) {
-	var scalers autoscalingv2.HorizontalPodAutoscalerList
-	if err := m.Live.List(ctx, &scalers, client.InNamespace(deployment.GetNamespace())); apierrors.IsForbidden(err) {
-		return ScalingForbidden, nil
-	} else if err != nil {
-		return "", fmt.Errorf("list HorizontalPodAutoscalers: %w", err)
-	}
-	return scalingBy(scalers.Items, deployment), nil
-}
-
-// scalingBy returns whether one of the autoscalers scales a Deployment.
-func scalingBy(scalers []autoscalingv2.HorizontalPodAutoscaler, deployment client.Object) Scaling {
-	isScaled := slices.ContainsFunc(scalers, func(scaler autoscalingv2.HorizontalPodAutoscaler) bool {
-		target := scaler.Spec.ScaleTargetRef
-		return target.Kind == "Deployment" && target.Name == deployment.GetName()
-	})
-	if isScaled {
-		return Scaled
-	}
-	return NotScaled
-}
-
-// dryRun returns what an apply would give, or why the member refuses it.
-func (m *Member) dryRun(ctx context.Context, step Step) (answer *unstructured.Unstructured, refusal, err error) {
-	answer = step.Desired // the answer takes its place
-	err = m.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(answer), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership, client.DryRunAll)
-	switch {
-	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
-		return nil, err, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("%s: %w", step.question, err)
-	}
-	return answer, nil, nil
 }

@@ -17,7 +17,7 @@
 //
 // Once for each member:
 //
-//	member := &object.Member{HubID: id, Client: client, Live: apiReader}
+//	member := &object.Member{HubID: id, Client: client, Live: apiReader, NamespaceLabels: labels, OnApply: measure}
 //
 // For each object, where cached is a copy of what the member's cache has:
 //
@@ -47,7 +47,7 @@
 //   - [Blocked]: report result.Blocker, and call again after its RetryAfter.
 //   - [Stale]: do nothing. The cache is behind the member, and the watch brings the next call.
 //   - A conflict error (apierrors.IsConflict): the member has another object than the cache shows,
-//     for example one without our label. Read it from the member itself and call again. If it is
+//     for example one without the label of Fleetwright. Read it from the member itself and call again. If it is
 //     the same object, the cache is behind: wait for the watch.
 //   - Another error: retry with a back-off.
 //
@@ -57,16 +57,25 @@
 //	ahead of the hub               Blocked
 //	lacks nothing                  Unchanged, or Record if the record of copies differs
 //	being deleted                  Blocked
-//	not ours, or drifted           NeedLive object; if it lacks nothing there: Stale
-//	  of somebody else             Blocked, unless the conflict policy allows to adopt it
-//	  unmanaged                    NeedLive dryRun of a Deployment; Adopt, or Blocked
+//	not owned, or drifted          NeedLive object; if it lacks nothing there: Stale
+//	  of another hub               Blocked
+//	  unmanaged                    Blocked, unless the conflict policy allows to adopt it;
+//	                               NeedLive dryRun of a Deployment; Adopt, or Blocked
 //	  of an earlier AppService     Adopt
 //	  changed by another manager   Correct, or Blocked if that was done too often
 //	  discarded by the member      NeedLive dryRun; Update if it would keep a field, else Unchanged
 //	lacks something                Update
 //
 // Before an object with replicas is compared, NeedLive autoscalers finds out whether the replicas are
-// desired. An Update of the cached version that leaves them as they are does without.
+// desired. An Update of the cached version that leaves them as they are does without, unless the member
+// has another version: that is OnConflict of the step.
+//
+// # Where to read
+//
+// An edit takes this way: Decide and change (decide.go), compare (compare.go), the step (step.go), and Do
+// (do.go). The rest is beside it: objects that lack a field although it was applied (correct.go), objects
+// of other owners (adopt.go, takeover.go), what is read for a decision (read.go), and the applies that
+// need more than one request (create.go, handover.go, invalid.go).
 //
 // # Invariants
 //

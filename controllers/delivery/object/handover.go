@@ -19,7 +19,7 @@ import (
 // docs/decisions/replicas-are-handed-over.md says why.
 func (m *Member) handOverReplicas(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
 	_, sets, _ := unstructured.NestedFieldNoCopy(desired.Object, "spec", "replicas")
-	if !isDeployment(existing) || sets {
+	if desired.GetKind() != "Deployment" || sets {
 		return nil
 	}
 	current := &appsv1.Deployment{}

@@ -3,7 +3,6 @@ package object
 import (
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -19,35 +18,6 @@ type Memory struct {
 	applied string
 	// converged is the last comparison that found nothing to do.
 	converged comparison
-}
-
-// comparison identifies the comparison of an object with its desired state: two equal ones have the
-// same result. So one that found nothing to do need not be repeated, which saves most of the work of
-// a reconcile that changes nothing. The zero value is equal to none.
-type comparison struct {
-	// uid and resourceVersion identify the content of the existing object. A member that was
-	// restored may use a resource version again.
-	uid             types.UID
-	resourceVersion string
-	// hash is the hash of the desired object as it is rendered.
-	hash string
-	// generation, replicas and maxReplicas decide whether spec.replicas is desired. The hash does
-	// not cover that.
-	generation            int64
-	replicas, maxReplicas int32
-}
-
-// toCompare returns the comparison that is to be made. It returns the zero value if the hash does
-// not identify the desired state: an adopted Deployment has changed the selectors of all desired
-// objects.
-func (d decision) toCompare() comparison {
-	if d.KeepsSelector {
-		return comparison{}
-	}
-	return comparison{
-		uid: d.Existing.GetUID(), resourceVersion: d.Existing.GetResourceVersion(), hash: hashOf(d.desired),
-		generation: d.App.Generation, replicas: d.Entry.Replicas, maxReplicas: d.Entry.MaxReplicas,
-	}
 }
 
 // PruneRetry is when to ask a member again whether it keeps a field: it may have been upgraded.

@@ -40,16 +40,24 @@ type Existing struct {
 	Owner Owner
 	// OwnedBy describes the owner for people. It is empty if the object is Owned.
 	OwnedBy string
+	// Stamp says for what the object was applied.
+	Stamp lineage.Stamp
 	// Newer reports that the object comes from a state that this hub has lost, as by a restore.
 	Newer bool
+	// needsStamp reports that the stamp must be replaced although nothing else differs. Either the hub
+	// cannot account for the stamp: it has been accepted, or the object would be blocked, and need not
+	// be accepted forever. Or a removal was withdrawn.
+	needsStamp bool
 }
 
 // Inspect returns an object of a member with the facts about it, for an AppService of that
 // namespace and name, and its entry for the member, which may be nil.
 func Inspect(hubID string, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, object client.Object) Existing {
 	owner, by := ownerOf(hubID, app, object)
-	existing := Existing{Object: object, Owner: owner, OwnedBy: by}
-	existing.Newer = existing.IsManagedByThisHub() && lineage.IsAhead(app, entry, lineage.Of(object))
+	existing := Existing{Object: object, Owner: owner, OwnedBy: by, Stamp: lineage.Of(object)}
+	existing.Newer = existing.IsManagedByThisHub() && lineage.IsAhead(app, entry, existing.Stamp)
+	existing.needsStamp = entry != nil && existing.Stamp.UID == app.UID &&
+		(!lineage.IsPlanned(app, existing.Stamp) || lineage.IsRemovalWithdrawn(entry, existing.Stamp))
 	return existing
 }
 
@@ -156,9 +164,4 @@ func KindOf(object client.Object) string {
 		return "PodDisruptionBudget"
 	}
 	return fmt.Sprintf("%T", object)
-}
-
-func isDeployment(object client.Object) bool {
-	_, is := object.(*appsv1.Deployment)
-	return is
 }

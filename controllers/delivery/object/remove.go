@@ -27,7 +27,7 @@ func (m *Member) DeleteVersion(ctx context.Context, object client.Object) error 
 
 func (m *Member) deleteOnly(ctx context.Context, object client.Object, only client.Preconditions) error {
 	propagation := metav1.DeletePropagationBackground
-	if isDeployment(object) {
+	if KindOf(object) == "Deployment" {
 		propagation = metav1.DeletePropagationForeground
 	}
 	err := m.Client.Delete(ctx, object, only, client.PropagationPolicy(propagation))

@@ -2,10 +2,16 @@ package object
 
 import (
 	"fmt"
+	"maps"
+	"strconv"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // Action is what a step does.
@@ -49,9 +55,11 @@ const (
 // Step is what to do next for an object. It is a value: nothing has happened yet.
 type Step struct {
 	Action Action
-	// Need is what to read if the action is NeedLive. An Update that is allowed only for the cached
-	// version of the object needs it if the member has another version.
+	// Need is what to read if the action is NeedLive.
 	Need Need
+	// OnConflict is what to read if the member has another version of the object than the cached one,
+	// and the update is allowed only for that one. It is empty if any version may be updated.
+	OnConflict Need
 	// Object is the object before the step, as it was last read; nil if there is none.
 	Object client.Object
 	// Desired is what is sent; nil if nothing is. It names the UID of the object, and the version if
@@ -114,4 +122,82 @@ func (r Result) IsApplied() bool {
 // IsChange reports whether the member may have changed, other than by a record.
 func (r Result) IsChange() bool {
 	return r.Action != "" && r.Action != Unchanged && r.Action != Record
+}
+
+// step returns a step that sends nothing.
+func (d *decision) step(action Action) Step {
+	step := Step{Action: action, Object: d.current.Object, Memory: d.Memory, live: d.Live}
+	if d.holdsAll {
+		step.Memory.Pruned = Pruned{}
+	}
+	return step
+}
+
+func (d *decision) read(need Need) Step {
+	step := d.step(NeedLive)
+	step.Need = need
+	return step
+}
+
+func (d *decision) blocked(blocker *Blocker) Step {
+	step := d.step(Blocked)
+	step.Blocker = blocker
+	return step
+}
+
+// create returns a step that fails if there is an object of that name. The cache is selected by
+// label, so it does not show unmanaged objects: an apply must not overwrite one. An apply with a
+// resource version creates an object, or conflicts; no object has version 1.
+// docs/decisions/a-create-never-merges.md says why.
+func (d *decision) create() Step {
+	step := d.step(Create)
+	step.Object = nil
+	step.Desired = d.stamp()
+	step.Desired.SetResourceVersion("1")
+	step.Memory.applied = hashOf(d.desired)
+	return step
+}
+
+// apply returns a step that applies the desired state to the current object. An object that took
+// its place is not changed.
+func (d *decision) apply(action Action) Step {
+	step := d.step(action)
+	step.Desired = d.stamp()
+	step.Desired.SetUID(d.current.GetUID())
+	if d.onlyVersion != "" {
+		step.Desired.SetResourceVersion(d.onlyVersion)
+		step.OnConflict = NeedAutoscalers
+	}
+	step.Memory.applied = hashOf(d.desired)
+	return step
+}
+
+// record returns a step that applies a Deployment that lacks nothing but its record of copies. It
+// applies the version that was compared: the replicas of any other version may be those of an
+// autoscaler.
+func (d *decision) record() Step {
+	step := d.step(Record)
+	step.Desired = d.stamp()
+	step.Desired.SetUID(d.current.GetUID())
+	step.Desired.SetResourceVersion(d.current.GetResourceVersion())
+	return step
+}
+
+// stamp returns the desired object with the stamp of the AppService's present state. A Deployment
+// also gets the revision of the entry, and the record of copies. The stamp and the revision are not
+// compared: an edit that changes nothing on a member costs no write, nor does a new version of the
+// operator.
+func (d *decision) stamp() *unstructured.Unstructured {
+	stamped := workload.Stamp(d.desired, d.App.Generation)
+	annotations := stamped.GetAnnotations()
+	maps.Copy(annotations, lineage.For(d.App, d.Entry).Annotations())
+	if d.desired.GetKind() == "Deployment" {
+		annotations[v1alpha1.AnnotationRevision] = strconv.FormatInt(d.Entry.Revision, 10)
+		// An empty record replaces one that another manager has written, which would stay otherwise.
+		if d.Copies != "" || d.Existing != nil && d.current.GetAnnotations()[v1alpha1.AnnotationCopies] != "" {
+			annotations[v1alpha1.AnnotationCopies] = d.Copies
+		}
+	}
+	stamped.SetAnnotations(annotations)
+	return stamped
 }

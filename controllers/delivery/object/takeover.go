@@ -4,96 +4,27 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"slices"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// applyTo applies the desired state to an object that is owned or inherited.
-func (m *Member) applyTo(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
-	if err := m.handOverReplicas(ctx, existing, desired); err != nil {
-		return err
+// adopt takes over an object that is unmanaged, or belongs to an earlier AppService.
+func (m *Member) adopt(ctx context.Context, step Step) error {
+	switch step.takeOver {
+	case takeFields:
+		return m.takeOwnership(ctx, step.Object, step.Desired)
+	case replaceLists:
+		return m.replaceLists(ctx, step.Object, step.Desired)
 	}
-	err := m.apply(ctx, desired)
-	if !apierrors.IsInvalid(err) {
-		return err
-	}
-	retry := m.pruneUnowned
-	if _, isService := existing.(*corev1.Service); isService {
-		// Server-side apply keeps a port of another manager beside the desired one, because the
-		// number is the key of the list. But both have the same name, and names must differ. So the
-		// port of the other manager is removed first.
-		retry = m.replaceLists
-	}
-	if second := retry(ctx, existing, desired); !apierrors.IsInvalid(second) {
-		return second
-	}
-	return err // which had another cause
-}
-
-// apply sends an object by server-side apply. The answer takes its place.
-func (m *Member) apply(ctx context.Context, desired *unstructured.Unstructured) error {
-	begin, kind := time.Now(), desired.GetKind()
-	err := m.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(desired), client.FieldOwner(v1alpha1.ManagedBy), client.ForceOwnership)
-	if m.OnApply != nil {
-		m.OnApply(err, time.Since(begin))
-	}
-	if err != nil {
-		return fmt.Errorf("apply %s: %w", kind, err)
-	}
-	return nil
-}
-
-// replicasOnly has spec.replicas, which pruneUnowned leaves to its other owners: without an owner,
-// the API server would reset it to 1. If it is desired, the apply takes it back.
-var replicasOnly = fieldpath.NewSet(replicasPath)
-
-// pruneUnowned applies the desired state again after it has taken over all fields without an owner,
-// so that those that are not desired are removed. An HTTP probe that becomes a command keeps the
-// scheme that the API server had filled in, which no manager owns: then the probe has two handlers,
-// which is invalid. The same is true of every choice with defaults: the sources of volumes, the
-// strategies of a Deployment.
-// docs/decisions/an-invalid-apply-takes-over-unowned-fields.md says why.
-func (m *Member) pruneUnowned(ctx context.Context, existing client.Object, desired *unstructured.Unstructured) error {
-	current, err := m.readObject(ctx, existing)
-	if err != nil || current == nil {
-		return err
-	}
-	unowned, err := specFields(current)
-	if err != nil {
-		return err
-	}
-	entries := slices.Clone(current.GetManagedFields())
-	own := slices.IndexFunc(entries, isOwn)
-	if own < 0 {
-		return m.apply(ctx, desired)
-	}
-	for _, entry := range entries {
-		fields, err := fieldsOf(entry)
-		if err != nil {
-			return err
-		}
-		unowned = unowned.Difference(fields)
-	}
-	owned, err := fieldsOf(entries[own])
-	if err != nil {
-		return err
-	}
-	if entries[own].FieldsV1, err = fieldsV1(owned.Union(unowned).Difference(replicasOnly)); err != nil {
-		return err
-	}
-	return m.setManagedFields(ctx, current, entries, desired)
+	return m.applyTo(ctx, step.Object, step.Desired)
 }
 
 // replaceLists replaces the lists of an object that server-side apply would merge: the containers
@@ -105,7 +36,7 @@ func (m *Member) replaceLists(ctx context.Context, existing client.Object, desir
 	}
 	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
 	if err := m.Client.Patch(ctx, replaced, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
-		return fmt.Errorf("replace the lists of %s %s: %w", KindOf(existing), existing.GetName(), err)
+		return fmt.Errorf("replace the lists of %s %s: %w", desired.GetKind(), existing.GetName(), err)
 	}
 	return m.takeOwnership(ctx, replaced, desired)
 }
@@ -166,7 +97,7 @@ func (m *Member) setManagedFields(ctx context.Context, existing client.Object, e
 	taken.SetManagedFields(entries)
 	patch := client.MergeFromWithOptions(existing, client.MergeFromWithOptimisticLock{})
 	if err := m.Client.Patch(ctx, taken, patch, client.FieldOwner(v1alpha1.ManagedBy)); err != nil {
-		return fmt.Errorf("take the fields of %s %s: %w", KindOf(existing), existing.GetName(), err)
+		return fmt.Errorf("take the fields of %s %s: %w", desired.GetKind(), existing.GetName(), err)
 	}
 	return m.apply(ctx, desired)
 }
