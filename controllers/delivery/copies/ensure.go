@@ -36,23 +36,12 @@ type Pruned struct {
 // Ensure applies the needed copies that are not there, or have an older content, for the Deployment on
 // the member or for its NewOwner. A Deployment that is not owned, or is being deleted, gets none.
 func (e *Ensurer) Ensure(ctx context.Context, facts Facts) (Result, error) {
-	switch {
-	case facts.NewOwner != "" && len(facts.Needed) > 0:
-		facts.learnNew()
-	case facts.NewOwner == "" && facts.Any() && facts.IsOwned && facts.Deployment.DeletionTimestamp.IsZero():
-		facts.learn()
-	default:
-		return Result{}, nil
-	}
 	var result Result
-	for _, needed := range facts.Needed {
-		known := facts.Memory.known[KeyOf(needed)]
-		if known.has(needed.Serial) {
-			continue
-		}
-		err := e.apply(ctx, facts, needed, known.isThere)
+	for _, needed := range facts.toApply() {
+		isThere := facts.Memory.isApplied(KeyOf(needed))
+		err := e.apply(ctx, facts, needed, isThere)
 		switch {
-		case err != nil && !known.isThere:
+		case err != nil && !isThere:
 			return result, err
 		case err != nil:
 			result.Outdated = errors.Join(result.Outdated, err)
@@ -115,11 +104,7 @@ func (e *Ensurer) apply(ctx context.Context, facts Facts, needed workload.Copy, 
 // the member's cache must have every desired field. confirm is called before each deletion, and its
 // error prevents it. An error is about the copy that is Failed.
 func (e *Ensurer) Prune(ctx context.Context, facts Facts, confirm func(context.Context) error) (result Pruned, err error) {
-	surplus := facts.surplus()
-	if len(surplus) == 0 || facts.Memory.owner != facts.Deployment.UID || facts.Memory.UntilPrune(facts.Now) > 0 || !facts.HasRolledOut() {
-		return Pruned{}, nil
-	}
-	for _, key := range surplus {
+	for _, key := range facts.toDelete() {
 		if err := e.Writer.Delete(ctx, facts.App.Namespace, key, facts.Memory.owner, confirm); err != nil {
 			result.Failed = key
 			return result, err
@@ -129,15 +114,4 @@ func (e *Ensurer) Prune(ctx context.Context, facts Facts, confirm func(context.C
 		ctrl.LoggerFrom(ctx).Info("Deleted", "kind", key.Kind, "name", key.Name)
 	}
 	return result, nil
-}
-
-// surplus returns the copies that the record lists, that are not needed and not known to be gone.
-func (f Facts) surplus() []Key {
-	var surplus []Key
-	for _, recorded := range f.Record() {
-		if !f.needs(recorded.Key) && !f.Memory.isDeleted(recorded.Key) {
-			surplus = append(surplus, recorded.Key)
-		}
-	}
-	return surplus
 }

@@ -121,6 +121,20 @@ func (f Facts) isRequired(key Key) bool {
 	return ptr.Deref(spec.Replicas, 1) > 0 && IsRequired(&spec.Template.Spec, key)
 }
 
+// toApply returns the needed copies that are not there, or have an older content. It brings the memory
+// up to date with the Deployment first.
+func (f Facts) toApply() []workload.Copy {
+	switch {
+	case f.NewOwner != "" && len(f.Needed) > 0:
+		f.learnNew()
+	case f.NewOwner == "" && f.Any() && f.IsOwned && f.Deployment.DeletionTimestamp.IsZero():
+		f.learn()
+	default:
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(f.Needed), func(c workload.Copy) bool { return f.Memory.known[KeyOf(c)].has(c.Serial) })
+}
+
 // learn brings the memory up to date with the Deployment that owns the copies. The record counts for
 // copies that the Deployment uses. Others may have been deleted by a process that ended before it
 // could write that. It does not count for a Deployment whose copies may never have been applied: one
@@ -171,4 +185,19 @@ func (f Facts) usedNames() func(string) bool {
 		}
 		return strings.Contains(string(template), name)
 	}
+}
+
+// toDelete returns the copies that the record lists and that may be deleted: they are not needed, not
+// known to be gone, and the rollout of the Deployment is complete.
+func (f Facts) toDelete() []Key {
+	var surplus []Key
+	for _, recorded := range f.Record() {
+		if !f.needs(recorded.Key) && !f.Memory.isDeleted(recorded.Key) {
+			surplus = append(surplus, recorded.Key)
+		}
+	}
+	if len(surplus) == 0 || f.Memory.owner != f.Deployment.UID || f.Memory.UntilPrune(f.Now) > 0 || !f.HasRolledOut() {
+		return nil
+	}
+	return surplus
 }
