@@ -155,8 +155,12 @@ func TestRollout_is_refused_with_a_message(t *testing.T) {
 			want: "spec.rollout.stages[0].soakSeconds: Invalid value: -1: soakSeconds must be zero or more",
 		},
 		"a negative time to be available": {
-			spec: image + "rollout: {minReadySeconds: -1, stages: [{name: a, minReadySeconds: -1}]}",
-			want: "[spec.rollout.minReadySeconds: Invalid value: -1: minReadySeconds must be zero or more, spec.rollout.stages[0].minReadySeconds: Invalid value: -1: minReadySeconds must be zero or more]",
+			spec: image + "rollout: {minReadySeconds: -1}",
+			want: "spec.rollout.minReadySeconds: Invalid value: -1: minReadySeconds must be zero or more",
+		},
+		"a negative time to be available in a stage": {
+			spec: image + "rollout: {stages: [{name: a, minReadySeconds: -1}]}",
+			want: "spec.rollout.stages[0].minReadySeconds: Invalid value: -1: minReadySeconds must be zero or more",
 		},
 		"a number that a client cannot decode": {
 			spec: image + "rollout: {maxUnavailable: 2147483648}",

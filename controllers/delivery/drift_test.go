@@ -39,16 +39,22 @@ func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 	t.Parallel()
 	s := deliveredSetup(t)
 	delivered, spoiled := s.deployment(), s.deployment()
-	s.changeByOther(spoiled, func() { spoiled.Spec.Template.Spec.Containers[0].Env = nil })
+	s.changeByOther(spoiled, func() {
+		containers := spoiled.Spec.Template.Spec.Containers
+		containers[0].Env = nil
+		spoiled.Spec.Template.Spec.Containers = append(containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"}) // it stays
+	})
 	wait.Eventually(t, func() error {
 		if s.correctionCount() == 0 {
 			return errors.New("nothing was corrected")
 		}
 		return nil
 	})
-	s.expectWorkload(running)
+	s.expectWorkload(strings.Replace(running, "A=1", "A=1 sidecar:1", 1))
 	s.expectReport(s.ready())
-	if diff := cmp.Diff(delivered.Spec, s.deployment().Spec); diff != "" {
+	corrected := s.deployment()
+	corrected.Spec.Template.Spec.Containers = corrected.Spec.Template.Spec.Containers[:1]
+	if diff := cmp.Diff(delivered.Spec, corrected.Spec); diff != "" {
 		t.Errorf("the member runs (-want +got):\n%s", diff)
 	}
 	// A stale cache that still shows the drift causes no second correction.

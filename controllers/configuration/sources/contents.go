@@ -23,8 +23,8 @@ const (
 // contents reads objects. Callers that need the same content at the same time share one read. It is
 // safe for concurrent use.
 type contents struct {
-	hub     *hubClient
-	flights singleflight.Group
+	hub   *hubClient
+	reads sharedReads
 
 	mu    sync.Mutex
 	kept  []keptContent // oldest first
@@ -42,32 +42,42 @@ func (c *contents) get(ctx context.Context, key objectKey, version string) (*obj
 	if found := c.find(key, version); found != nil {
 		return found, nil
 	}
-	found, err := c.share(ctx, "content of "+key.String(), func(ctx context.Context) (*object, error) { return c.readAndKeep(ctx, key) })
+	read := func(ctx context.Context) (*object, error) {
+		if found := c.find(key, version); found != nil { // another read has ended just before this one
+			return found, nil
+		}
+		return c.readAndKeep(ctx, key)
+	}
+	found, err := share(ctx, &c.reads, "content of "+key.String(), read)
 	if err != nil || isAtLeast(versionOf(found), version) {
 		return found, err
 	}
 	// A read that had begun before that version existed.
-	return c.share(ctx, "content of "+key.String(), func(ctx context.Context) (*object, error) { return c.readAndKeep(ctx, key) })
+	return share(ctx, &c.reads, "content of "+key.String(), read)
 }
 
 // metadata returns an object without its content.
 func (c *contents) metadata(ctx context.Context, key objectKey) (*object, error) {
-	return c.share(ctx, "metadata of "+key.String(), func(ctx context.Context) (*object, error) { return c.hub.readMetadata(ctx, key) })
+	return share(ctx, &c.reads, "metadata of "+key.String(), func(ctx context.Context) (*object, error) { return c.hub.readMetadata(ctx, key) })
 }
 
-// share reads once for all callers that wait.
-func (c *contents) share(ctx context.Context, what string, read func(context.Context) (*object, error)) (*object, error) {
-	results := c.flights.DoChan(what, func() (any, error) {
+// sharedReads are the reads that run, by what they read.
+type sharedReads struct{ singleflight.Group }
+
+// share reads once for all callers that wait for the same.
+func share[T any](ctx context.Context, reads *sharedReads, what string, read func(context.Context) (T, error)) (T, error) {
+	results := reads.DoChan(what, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()
 		return read(ctx)
 	})
 	select {
 	case result := <-results:
-		found, _ := result.Val.(*object)
+		found, _ := result.Val.(T)
 		return found, result.Err
 	case <-ctx.Done():
-		return nil, wrap("read the "+what, ctx.Err())
+		var none T
+		return none, wrap("read the "+what, ctx.Err())
 	}
 }
 

@@ -27,6 +27,7 @@ const keyMargin = time.Minute
 type keyStore struct {
 	hub       *hubClient
 	namespace string
+	reads     sharedReads
 
 	mu    sync.Mutex
 	known *storedKey
@@ -64,10 +65,21 @@ func (e *badKeyError) Error() string { return e.problem }
 
 // get returns the key.
 func (k *keyStore) get(ctx context.Context) (*storedKey, error) {
+	if known := k.last(); known != nil {
+		return known, nil
+	}
+	return share(ctx, &k.reads, "key", k.load)
+}
+
+func (k *keyStore) last() *storedKey {
 	k.mu.Lock()
-	known := k.known
-	k.mu.Unlock()
-	if known != nil {
+	defer k.mu.Unlock()
+	return k.known
+}
+
+// load reads or creates the key.
+func (k *keyStore) load(ctx context.Context) (*storedKey, error) {
+	if known := k.last(); known != nil { // another call has ended just before this one
 		return known, nil
 	}
 	secret, err := k.readOrCreate(ctx)
@@ -81,7 +93,7 @@ func (k *keyStore) get(ctx context.Context) (*storedKey, error) {
 	if err != nil {
 		return nil, &badKeyError{fmt.Sprintf("Secret %s/%s: %s: restore it from a backup, or delete it to get a new key", k.namespace, KeyName, err)}
 	}
-	known = &storedKey{Key: key}
+	known := &storedKey{Key: key}
 	if secret.Immutable != nil && *secret.Immutable {
 		known.since = secret.CreationTimestamp.Time
 	}
