@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
@@ -34,12 +35,11 @@ type Change struct {
 //
 // A deletion removes the AppService from many clusters: those that leave the status for the same
 // reason are one change.
-func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
-	in := report{Input: from}
+func Changes(in rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 	var changes []Change
 	for i := range in.App.Status.Clusters {
 		if entry := &in.App.Status.Clusters[i]; after.Cluster(entry.Name) == nil {
-			changes = append(changes, in.entryRemoved(entry))
+			changes = append(changes, entryRemoved(in, entry))
 		}
 	}
 	if in.App.IsDeleting() {
@@ -50,12 +50,12 @@ func Changes(from rollout.Input, after v1alpha1.AppServiceStatus) []Change {
 		previous := in.App.Status.Cluster(entry.Name)
 		switch {
 		case v1alpha1.IsPodFailure(entry.Reason) && (previous == nil || previous.Reason != entry.Reason):
-			changes = append(changes, in.failureBegins(entry))
+			changes = append(changes, failureBegins(entry, in.ObservationOf(entry.Name)))
 		case previous != nil && previous.Phase == entry.Phase:
 		case entry.Phase == v1alpha1.ClusterReady && previous != nil && (isBad(previous.Phase) || v1alpha1.IsPodFailure(previous.Reason)):
 			recovered = append(recovered, entry.Name)
 		case isBad(entry.Phase):
-			changes = append(changes, in.failureBegins(entry))
+			changes = append(changes, failureBegins(entry, in.ObservationOf(entry.Name)))
 		}
 	}
 	switch {
@@ -109,21 +109,18 @@ func joinEqual(changes []Change) []Change {
 	return joined
 }
 
-// failureBegins returns the change for an entry that begins to describe a failure.
-func (in report) failureBegins(entry v1alpha1.ClusterStatus) Change {
-	return Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: in.fullMessage(entry), Bad: true}
-}
-
-// fullMessage returns the message of a cluster status, even if the budget of the status dropped it.
-func (in report) fullMessage(entry v1alpha1.ClusterStatus) string {
-	if seen := in.ObservationOf(entry.Name); entry.Message == "" && seen != nil && seen.Reason == entry.Reason {
-		return wording.Bound(seen.Message)
+// failureBegins returns the change for an entry that begins to describe a failure. If the budget of the
+// status dropped the message, the observation has it.
+func failureBegins(entry v1alpha1.ClusterStatus, seen *observation.Observation) Change {
+	message := cmp.Or(entry.Message, "the cluster status is "+string(entry.Phase))
+	if entry.Message == "" && seen != nil && seen.Reason == entry.Reason {
+		message = wording.Bound(seen.Message)
 	}
-	return cmp.Or(entry.Message, "the cluster status is "+string(entry.Phase))
+	return Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: message, Bad: true}
 }
 
 // entryRemoved returns the change for an entry that is no longer in the status.
-func (in report) entryRemoved(entry *v1alpha1.ClusterStatus) Change {
+func entryRemoved(in rollout.Input, entry *v1alpha1.ClusterStatus) Change {
 	seen := in.ObservationOf(entry.Name)
 	detached, confirmed := entry.Phase == v1alpha1.ClusterDetached, seen != nil && entryplan.ConfirmsRemoval(*seen, entry)
 	member := in.Secretless[entry.Name]

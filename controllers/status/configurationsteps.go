@@ -27,15 +27,14 @@ type ConfigurationStep struct {
 // ConfigurationSteps returns the steps of the configuration to report after the status of a decision
 // was written: another content, and why the present content of a source is not used. They never have
 // content.
-func ConfigurationSteps(from rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) []ConfigurationStep {
-	in := report{from, decision}
+func ConfigurationSteps(in rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) []ConfigurationStep {
 	if in.Configuration == nil {
 		return nil
 	}
 	var steps []ConfigurationStep
 	var changed []string
 	for _, source := range next.Configuration {
-		previous := in.previousSource(configuration.Ref{Kind: source.Kind, From: source.From})
+		previous := previousSource(in.App, configuration.Ref{Kind: source.Kind, From: source.From})
 		isChanged := previous != nil && previous.Snapshot != "" && previous.Snapshot != source.Snapshot
 		switch {
 		case isChanged && source.UpToDate != "": // it is updated in place
@@ -48,21 +47,21 @@ func ConfigurationSteps(from rollout.Input, decision rollout.Decision, next v1al
 			changed = append(changed, source.From)
 		}
 	}
-	if len(changed) > 0 && in.Rollout.Revision != in.App.Status.Rollout.Revision {
-		subject := fmt.Sprintf("revision %d", in.Rollout.Revision)
+	if len(changed) > 0 && decision.Rollout.Revision != in.App.Status.Rollout.Revision {
+		subject := fmt.Sprintf("revision %d", decision.Rollout.Revision)
 		steps = append(steps, ConfigurationStep{
 			Reason: v1alpha1.ReasonConfigurationChanged, Subject: subject,
 			Message: fmt.Sprintf("%s has another content of %s", subject, wording.CapNames(changed)),
 		})
 	}
-	return append(steps, in.configuredStep(next)...)
+	return append(steps, configuredStep(in.App.Status.Conditions, next.Conditions)...)
 }
 
 // configuredStep returns the step for a change of the condition Configured. While changes are
 // collected, there is none: they are used within seconds.
-func (in report) configuredStep(next v1alpha1.AppServiceStatus) []ConfigurationStep {
-	before := meta.FindStatusCondition(in.App.Status.Conditions, v1alpha1.ConditionConfigured)
-	after := meta.FindStatusCondition(next.Conditions, v1alpha1.ConditionConfigured)
+func configuredStep(previous, next []metav1.Condition) []ConfigurationStep {
+	before := meta.FindStatusCondition(previous, v1alpha1.ConditionConfigured)
+	after := meta.FindStatusCondition(next, v1alpha1.ConditionConfigured)
 	switch {
 	case after == nil || after.Reason == v1alpha1.ReasonConfigurationChanged:
 	case after.Status == metav1.ConditionFalse && (before == nil || before.Reason != after.Reason):

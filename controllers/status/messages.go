@@ -3,10 +3,9 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/placement"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
 	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
@@ -28,7 +27,7 @@ const maxAbandoned = 5
 // removing returns the clusters from which the AppService is being removed, what blocks the removals,
 // and the command that ends the wait for clusters that cannot be reached. If there are many of these,
 // the command has the first ones, and the next message has the next ones.
-func (in report) removing(entries []v1alpha1.ClusterStatus) string {
+func removing(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus) string {
 	var names, unreachable []string
 	for _, entry := range entries {
 		names = append(names, nameWithReason(entry, v1alpha1.ReasonRemoving))
@@ -40,19 +39,31 @@ func (in report) removing(entries []v1alpha1.ClusterStatus) string {
 	if len(unreachable) > maxAbandoned {
 		unreachable, all = unreachable[:maxAbandoned], fmt.Sprintf("the first %d of %s", maxAbandoned, all)
 	}
-	if command := entryplan.AbandonCommand(in.App, unreachable); command != "" && len(unreachable) > 0 {
+	if command := entryplan.AbandonCommand(app, unreachable); command != "" && len(unreachable) > 0 {
 		message += fmt.Sprintf("; to stop waiting for %s that cannot be reached: %s", all, command)
 	}
 	return message
 }
 
-// notReady returns the clusters that are not ready with their reasons, the worst first. A failure
-// that all failing clusters share is given once, in full. Without clusters, it returns why there are
+// behindMessage returns which clusters the hub is behind, and how to accept that, or "" if it is behind
 // none.
-func (in report) notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
-	if sum.Clusters == 0 {
-		return in.whyNone()
+func behindMessage(entries []v1alpha1.ClusterStatus) string {
+	var ahead []v1alpha1.ClusterStatus
+	for _, entry := range entries {
+		if entry.HubBehind != nil {
+			ahead = append(ahead, entry)
+		}
 	}
+	if len(ahead) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("the hub is behind %s; nothing is created, changed or deleted on any cluster; %s",
+		wording.ListClusters(wording.Names(ahead)), lineage.HowToAccept(ahead))
+}
+
+// notReady returns the clusters that are not ready with their reasons, the worst first. A failure
+// that all failing clusters share is given once, in full.
+func notReady(entries []v1alpha1.ClusterStatus, clusters int32) string {
 	var failing []v1alpha1.ClusterStatus
 	var names, others []string // others are not failing
 	for _, phase := range []v1alpha1.ClusterPhase{v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterProgressing, v1alpha1.ClusterPending} {
@@ -68,12 +79,12 @@ func (in report) notReady(entries []v1alpha1.ClusterStatus, sum v1alpha1.Cluster
 			}
 		}
 	}
-	if shared := sharedFailure(failing, sum.Clusters); shared != "" && len(others) == 0 {
+	if shared := sharedFailure(failing, clusters); shared != "" && len(others) == 0 {
 		return shared
 	} else if shared != "" {
 		return fmt.Sprintf("%s; %d more not ready: %s", shared, len(others), wording.CapNames(others))
 	}
-	return fmt.Sprintf("%d of %s not ready: %s", len(names), wording.CountClusters(sum.Clusters), wording.CapNames(names))
+	return fmt.Sprintf("%d of %s not ready: %s", len(names), wording.CountClusters(clusters), wording.CapNames(names))
 }
 
 // isFailing reports whether a cluster status describes a failure: the cluster is Failed, or it is
@@ -121,50 +132,6 @@ func sharedFailure(failing []v1alpha1.ClusterStatus, all int32) string {
 		what = fmt.Sprintf("%s; the first %d say", what, len(saying))
 	}
 	return fmt.Sprintf("%s: %s", what, saying[0].Message)
-}
-
-// whyNone returns why no cluster is chosen.
-func (in report) whyNone() string {
-	if len(in.Members)+len(in.Secretless) == 0 {
-		return "there is no MemberCluster: add a cluster with kubectl appsvc join CONTEXT"
-	}
-	return "no cluster is chosen" + whyNot(": ", in.Plan)
-}
-
-// whyNot returns why clusters are not chosen, such as "3 clusters with other labels (want
-// region=eu)", after the introduction. It returns "" if all clusters are chosen. The text is sorted
-// by reason, and has at most [wording.MaxMessage] characters.
-func whyNot(introduction string, plan placement.Plan) string {
-	var reasons []string
-	for _, excluded := range plan.Excluded() {
-		reason := fmt.Sprintf("%s %s", wording.CountClusters(excluded.Count), excludedBy[excluded.Reason])
-		switch details := strings.Join(excluded.Requirements, " or "); {
-		case excluded.Reason == v1alpha1.ReasonSelectorMismatch && details != "":
-			reason += fmt.Sprintf(" (want %s)", details)
-		case details != "":
-			reason += fmt.Sprintf(" (%s)", details)
-		case excluded.Reason == v1alpha1.ReasonNoSuchCluster:
-			reason += fmt.Sprintf(" (%s)", strings.Join(excluded.Examples, ", "))
-		}
-		reasons = append(reasons, reason)
-	}
-	if len(reasons) == 0 {
-		return ""
-	}
-	return wording.Bound(introduction + strings.Join(reasons, ", "))
-}
-
-// excludedBy describes each reason of status.placement.excluded in words.
-var excludedBy = map[string]string{
-	v1alpha1.ReasonNotNamed:          "that clusterNames does not list",
-	v1alpha1.ReasonSelectorMismatch:  "with other labels",
-	v1alpha1.ReasonUnschedulable:     "with spec.unschedulable",
-	v1alpha1.ReasonTaintNotTolerated: "with taints",
-	v1alpha1.ReasonLimitReached:      "beyond the limit",
-	v1alpha1.ReasonClusterNotReady:   "not Ready",
-	v1alpha1.ReasonClusterDeleting:   "being deleted",
-	v1alpha1.ReasonNoSuchCluster:     "in clusterNames without a MemberCluster",
-	v1alpha1.ReasonSecretMissing:     "without a Secret",
 }
 
 // nameWithReason returns the name of a cluster with its reason. It omits the reason if that is the

@@ -38,7 +38,7 @@ func refusalMessage(reason string, refusal error) string {
 // withRefusedRevision returns the conditions of an AppService whose next revision the hub refuses, or
 // whose revisions it does not return. The rollout of the revision before goes on, and RolledOut describes
 // it until it is over. Configured stays if the configuration could not be decided.
-func (in report) withRefusedRevision(conditions []metav1.Condition) []metav1.Condition {
+func withRefusedRevision(in rollout.Input, conditions []metav1.Condition) []metav1.Condition {
 	message := refusalMessage(v1alpha1.ReasonRevisionsRefused, in.RevisionRefused)
 	next := slices.DeleteFunc(conditions, func(c metav1.Condition) bool {
 		isOver := c.Type == v1alpha1.ConditionRolledOut && c.Status == metav1.ConditionTrue
@@ -65,7 +65,6 @@ func WithRefusal(app *v1alpha1.AppService, current v1alpha1.AppServiceStatus, re
 		return current, false
 	}
 	message := refusalMessage(reason, refusal)
-	in := report{Input: rollout.Input{App: app, Now: now}}
 	next := current
 	next.Conditions = slices.DeleteFunc(slices.Clone(current.Conditions), func(c metav1.Condition) bool {
 		return !slices.Contains([]string{v1alpha1.ConditionPlaced, v1alpha1.ConditionSuspended, v1alpha1.ConditionConfigured}, c.Type)
@@ -77,6 +76,6 @@ func WithRefusal(app *v1alpha1.AppService, current v1alpha1.AppServiceStatus, re
 	if app.Spec.Rollout != nil {
 		refused = append(refused, condition(v1alpha1.ConditionRolledOut, metav1.ConditionFalse, reason, message))
 	}
-	next.Conditions = append(next.Conditions, in.keepTimes(refused)...)
+	next.Conditions = append(next.Conditions, keepTimes(app, now, refused)...)
 	return next, true
 }

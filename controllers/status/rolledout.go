@@ -1,13 +1,17 @@
 package status
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
+	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
 // rolloutReport is what the conditions say about a rollout.
@@ -19,55 +23,105 @@ type rolloutReport struct {
 	needsUser bool
 }
 
-// rolloutReport returns what the conditions say about the rollout, or nil if they say nothing. A
+// reportRollout returns what the conditions say about the rollout, or nil if they say nothing. A
 // revision that failed is reported even if spec.rollout was removed afterwards, because the
 // clusters do not run the spec. So is a spec, or a content, that has no revision yet.
 // docs/decisions/a-rollout-in-progress-is-not-ready.md says why.
-func (in report) rolloutReport(entries []v1alpha1.ClusterStatus) *rolloutReport {
+func reportRollout(in rollout.Input, outcome *stages.Outcome, entries []v1alpha1.ClusterStatus) *rolloutReport {
 	if in.App.IsDeleting() {
 		return nil
 	}
 	if in.AwaitsReports() {
 		return &rolloutReport{reason: v1alpha1.ReasonStatusLost, message: "the status was lost: each cluster keeps what it runs until all clusters have reported what that is, or for half a minute"}
 	}
-	ofRevision := in.revisionReport(entries)
-	wait := in.configurationWait()
+	var ofTarget *rolloutReport
+	if in.App.Spec.Rollout != nil || hasFailed(outcome.Rollout.Phase) {
+		ofTarget = newTargetRollout(in, outcome, entries).report()
+	}
+	wait := configurationWait(in.Configuration, in.IsSpecPending)
 	if in.SpecRefusal != "" {
-		wait = &rolloutReport{reason: v1alpha1.ReasonPodSecurityRefused, message: SpecRefusedMessage(in.Input), needsUser: true}
+		wait = &rolloutReport{reason: v1alpha1.ReasonPodSecurityRefused, message: SpecRefusedMessage(in), needsUser: true}
 	}
-	if wait != nil {
-		if ofRevision != nil && !ofRevision.isOver && in.Revision != 0 {
-			wait.message += "; " + ofRevision.message
-		}
-		return wait
+	if wait == nil {
+		return ofTarget
 	}
-	return ofRevision
+	if ofTarget != nil && !ofTarget.isOver && in.Revision != 0 {
+		wait.message += "; " + ofTarget.message
+	}
+	return wait
 }
 
-// revisionReport returns what the conditions say about the rollout of the revision, or nil if they say
-// nothing.
-func (in report) revisionReport(entries []v1alpha1.ClusterStatus) *rolloutReport {
-	hasFailed := hasFailed(in.Rollout.Phase)
-	if in.App.Spec.Rollout == nil && !hasFailed {
-		return nil
+// targetRollout is the rollout of the target, as conditions and events describe it.
+type targetRollout struct {
+	outcome *stages.Outcome
+	// spec is spec.rollout, or nil.
+	spec   *v1alpha1.Rollout
+	counts revisionCounts
+	// pause says why the rollout is paused, and how to continue it. It is "" if it is not paused.
+	pause string
+	// failure is what failed, if the target or the stable revision did.
+	failure failure
+	// goingBack are the clusters that return to the stable revision.
+	goingBack goingBack
+}
+
+func newTargetRollout(in rollout.Input, outcome *stages.Outcome, entries []v1alpha1.ClusterStatus) targetRollout {
+	state := &outcome.Rollout
+	t := targetRollout{outcome: outcome, spec: in.App.Spec.Rollout, counts: countRevisions(state, entries)}
+	if state.Paused {
+		t.pause = pauseMessage(in, outcome)
 	}
+	t.failure = failure{state: state, spec: t.spec, isStableMissing: in.IsStableMissing && state.StableRevision != state.Revision}
+	t.goingBack = goingBack{failure: t.failure, counts: t.counts, pause: t.pause, app: in.App.Name, configuration: in.Configuration}
+	return t
+}
+
+// report returns what the conditions say about the rollout of the target.
+func (t targetRollout) report() *rolloutReport {
 	var r rolloutReport
-	switch counts := in.countRevisions(entries); {
-	case in.Rollout.Phase == v1alpha1.RolloutCompleted && in.Rollout.ActiveStage() != nil: // it got clusters after the rollout
-		r = in.rollingOut(counts)
-	case in.Rollout.Phase == v1alpha1.RolloutCompleted:
-		r = rolloutReport{reason: v1alpha1.ReasonCompleted, message: in.completedMessage(counts), isOver: true}
-	case in.Rollout.Phase == v1alpha1.RolloutRolledBack:
-		r = rolloutReport{reason: v1alpha1.ReasonRolledBack, message: in.rolledBackMessage(), needsUser: true}
-	case in.Rollout.Phase == v1alpha1.RolloutHalted:
-		r = rolloutReport{reason: v1alpha1.ReasonRolloutHalted, message: in.haltedMessage(), needsUser: true}
-	case hasFailed || in.isGoingBack():
-		r = in.returning(counts)
+	switch state := &t.outcome.Rollout; {
+	case state.Phase == v1alpha1.RolloutCompleted && state.ActiveStage() != nil: // it got clusters after the rollout
+		r = t.stage(state.ActiveStage()).report()
+	case state.Phase == v1alpha1.RolloutCompleted:
+		r = rolloutReport{reason: v1alpha1.ReasonCompleted, message: t.completed(), isOver: true}
+	case state.Phase == v1alpha1.RolloutRolledBack:
+		r = rolloutReport{reason: v1alpha1.ReasonRolledBack, message: t.failure.rolledBack(), needsUser: true}
+	case state.Phase == v1alpha1.RolloutHalted:
+		r = rolloutReport{reason: v1alpha1.ReasonRolloutHalted, message: t.failure.halted(), needsUser: true}
+	case hasFailed(state.Phase) || isGoingBack(state):
+		r = t.goingBack.report()
 	default:
-		r = in.rollingOut(counts)
+		r = t.stage(state.ActiveStage()).report()
 	}
-	r.message += in.requestErrors()
+	r.message += requestErrors(t.outcome.RequestErrors)
 	return &r
+}
+
+// stage returns the rollout of the target in a stage, or in none.
+func (t targetRollout) stage(stage *v1alpha1.RolloutStageStatus) stageProgress {
+	return stageProgress{outcome: t.outcome, spec: t.spec, counts: t.counts, pause: t.pause, stage: stage}
+}
+
+// completed reports a target that went through all stages.
+func (t targetRollout) completed() string {
+	state, n := &t.outcome.Rollout, t.counts
+	message := fmt.Sprintf("%s runs on %s", targetName(state), wording.CountClusters(n.all))
+	if late := n.all - n.target; late > 0 {
+		message = fmt.Sprintf("%s went through all stages; %d of %s %s not run it yet", targetName(state), late, wording.CountClusters(n.all), verb(late, "does", "do"))
+		if t.pause != "" {
+			message += ", because " + t.pause
+		}
+	}
+	var empty []string
+	for _, stage := range state.Stages {
+		if stage.Phase == v1alpha1.StageSkipped && stage.Clusters == 0 && stage.Name != stages.RestStage {
+			empty = append(empty, stage.Name)
+		}
+	}
+	if len(empty) > 0 {
+		message += "; no cluster is in stage " + wording.CapNames(empty)
+	}
+	return message
 }
 
 func hasFailed(phase v1alpha1.RolloutPhase) bool {
@@ -76,45 +130,6 @@ func hasFailed(phase v1alpha1.RolloutPhase) bool {
 		return true
 	}
 	return false
-}
-
-// isGoingBack reports whether the spec has the template of the stable revision again, and clusters
-// return to it.
-func (in report) isGoingBack() bool {
-	return in.Rollout.Phase == v1alpha1.RolloutProgressing && in.Rollout.Revision == in.Rollout.StableRevision
-}
-
-// returning reports clusters that return to the stable revision.
-func (in report) returning(counts revisionCounts) rolloutReport {
-	message := in.returningMessage(counts)
-	switch {
-	case in.Rollout.Paused:
-		return rolloutReport{reason: v1alpha1.ReasonRolloutPaused, message: message + "; " + in.pauseMessage()}
-	case in.isStableMissing():
-		return rolloutReport{reason: v1alpha1.ReasonRollingBack, message: message + ", but " + in.stableMissingMessage(), needsUser: true}
-	}
-	return rolloutReport{reason: v1alpha1.ReasonRollingBack, message: message}
-}
-
-// rollingOut reports a rollout that is in progress. At most one stage is active.
-func (in report) rollingOut(counts revisionCounts) rolloutReport {
-	active := in.Rollout.ActiveStage()
-	switch {
-	case in.Rollout.Paused:
-		return rolloutReport{reason: v1alpha1.ReasonRolloutPaused, message: in.progressMessage(active, counts) + "; " + in.pauseMessage()}
-	case active == nil || active.Name == in.WaitingStage:
-		return rolloutReport{reason: v1alpha1.ReasonWaitingForClusters, message: in.waitingMessage(active, counts)}
-	case active.Phase == v1alpha1.StageAwaitingApproval:
-		return rolloutReport{reason: v1alpha1.ReasonAwaitingApproval, message: in.approvalMessage(active)}
-	case active.Phase == v1alpha1.StageSoaking:
-		return rolloutReport{reason: v1alpha1.ReasonSoaking, message: in.soakingMessage(active, counts)}
-	}
-	return rolloutReport{reason: v1alpha1.ReasonRollingOut, message: in.progressMessage(active, counts)}
-}
-
-// isStableMissing reports whether the clusters cannot return to the stable revision.
-func (in report) isStableMissing() bool {
-	return in.IsStableMissing && in.Rollout.StableRevision != in.Rollout.Revision
 }
 
 // rolledOut returns the RolledOut condition.
@@ -155,7 +170,7 @@ type revisionCounts struct {
 
 // countRevisions counts the clusters of the plan by their desired revision. Clusters whose removal
 // is pending are not in the plan: they keep their revision.
-func (in report) countRevisions(entries []v1alpha1.ClusterStatus) revisionCounts {
+func countRevisions(state *v1alpha1.RolloutStatus, entries []v1alpha1.ClusterStatus) revisionCounts {
 	var n revisionCounts
 	for i := range entries {
 		entry := &entries[i]
@@ -166,14 +181,14 @@ func (in report) countRevisions(entries []v1alpha1.ClusterStatus) revisionCounts
 		switch entry.Revision {
 		case 0:
 			n.none++
-		case in.Rollout.Revision:
+		case state.Revision:
 			n.target++
-		case in.Rollout.StableRevision:
+		case state.StableRevision:
 			n.stable++
 		default:
 			n.other++
 		}
-		if entry.Revision != in.Rollout.StableRevision || entry.UnavailableSince != nil {
+		if entry.Revision != state.StableRevision || entry.UnavailableSince != nil {
 			n.returning++
 		}
 	}

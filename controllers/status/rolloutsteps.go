@@ -22,102 +22,108 @@ type RolloutStep struct {
 
 // RolloutSteps returns the steps of the rollout to report after the status of a decision was
 // written.
-func RolloutSteps(from rollout.Input, decision rollout.Decision) []RolloutStep {
-	in := report{from, decision}
+func RolloutSteps(in rollout.Input, decision rollout.Decision) []RolloutStep {
+	if len(decision.Transitions) == 0 {
+		return nil
+	}
+	describe := rolloutSteps{in, newTargetRollout(in, &decision.Outcome, decision.Entries)}
 	var steps []RolloutStep
 	for _, transition := range decision.Transitions {
-		step := in.rolloutStep(transition)
+		step := describe.step(transition)
 		step.Stage = transition.Stage
 		steps = append(steps, step)
 	}
 	return steps
 }
 
-// rolloutStep returns the step for a transition.
-func (in report) rolloutStep(transition stages.Transition) RolloutStep {
-	stage := in.stage(transition.Stage)
-	revision := in.target() + in.stageName(&stage)
-	switch transition.Type {
-	case stages.RolloutStarted:
-		return RolloutStep{Reason: v1alpha1.ReasonRolloutStarted, Message: in.startedMessage()}
-	case stages.Superseded:
-		return RolloutStep{Reason: v1alpha1.ReasonSuperseded, Message: fmt.Sprintf("%s replaces revision %d, whose rollout was not over", in.target(), transition.Revision)}
-	case stages.StageStarted:
-		return RolloutStep{Reason: v1alpha1.ReasonStageStarted, Message: fmt.Sprintf("%s: the rollout begins on %s", revision, wording.CountClusters(stage.Clusters))}
-	case stages.ApprovalNeeded:
-		return RolloutStep{Reason: v1alpha1.ReasonApprovalNeeded, Message: in.approvalMessage(&stage)}
-	case stages.StageCompleted:
-		return RolloutStep{Reason: v1alpha1.ReasonStageCompleted, Message: fmt.Sprintf("%s: %s%s", revision, availableIn(&stage), failedIn(&stage))}
-	case stages.RolloutCompleted:
-		return RolloutStep{Reason: v1alpha1.ReasonRolloutCompleted, Message: in.completedMessage(in.countRevisions(in.Entries))}
-	case stages.RolloutFailed:
-		return RolloutStep{Reason: v1alpha1.ReasonRolloutFailed, Message: in.failedMessage(), Bad: true}
-	case stages.RollbackHalted:
-		return RolloutStep{Reason: v1alpha1.ReasonRolloutHalted, Message: in.haltedMessage(), Bad: true}
-	case stages.RollingBack:
-		return RolloutStep{Reason: v1alpha1.ReasonRollingBack, Message: in.rollingBackMessage()}
-	}
-	return RolloutStep{Reason: v1alpha1.ReasonRolledBack, Message: in.rolledBackMessage(), Bad: true}
+// rolloutSteps is what the steps of the rollout of the target are described by.
+type rolloutSteps struct {
+	in     rollout.Input
+	target targetRollout
 }
 
-// stage returns the next status of a stage.
-func (in report) stage(name string) v1alpha1.RolloutStageStatus {
-	for _, stage := range in.Rollout.Stages {
-		if stage.Name == name {
+// step returns the step for a transition.
+func (s rolloutSteps) step(transition stages.Transition) RolloutStep {
+	target := targetName(s.state())
+	stage := s.target.stage(s.stageOf(transition))
+	switch transition.Type {
+	case stages.RolloutStarted:
+		return RolloutStep{Reason: v1alpha1.ReasonRolloutStarted, Message: s.started()}
+	case stages.Superseded:
+		return RolloutStep{Reason: v1alpha1.ReasonSuperseded, Message: fmt.Sprintf("%s replaces revision %d, whose rollout was not over", target, transition.Revision)}
+	case stages.StageStarted:
+		return RolloutStep{Reason: v1alpha1.ReasonStageStarted, Message: stage.begins()}
+	case stages.ApprovalNeeded:
+		return RolloutStep{Reason: v1alpha1.ReasonApprovalNeeded, Message: stage.approval()}
+	case stages.StageCompleted:
+		return RolloutStep{Reason: v1alpha1.ReasonStageCompleted, Message: stage.result()}
+	case stages.RolloutCompleted:
+		return RolloutStep{Reason: v1alpha1.ReasonRolloutCompleted, Message: s.target.completed()}
+	case stages.RolloutFailed:
+		return RolloutStep{Reason: v1alpha1.ReasonRolloutFailed, Message: s.failed(), Bad: true}
+	case stages.RollbackHalted:
+		return RolloutStep{Reason: v1alpha1.ReasonRolloutHalted, Message: s.target.failure.halted(), Bad: true}
+	case stages.RollingBack:
+		return RolloutStep{Reason: v1alpha1.ReasonRollingBack, Message: s.target.goingBack.begins()}
+	}
+	return RolloutStep{Reason: v1alpha1.ReasonRolledBack, Message: s.target.failure.rolledBack(), Bad: true}
+}
+
+func (s rolloutSteps) state() *v1alpha1.RolloutStatus { return &s.target.outcome.Rollout }
+
+// stageOf returns the next status of the stage of a transition.
+func (s rolloutSteps) stageOf(transition stages.Transition) *v1alpha1.RolloutStageStatus {
+	for i := range s.state().Stages {
+		if stage := &s.state().Stages[i]; stage.Name == transition.Stage {
 			return stage
 		}
 	}
-	return v1alpha1.RolloutStageStatus{Name: name}
+	return &v1alpha1.RolloutStageStatus{Name: transition.Stage}
 }
 
-func (in report) startedMessage() string {
-	switch s := in.Rollout; {
-	case s.Revision == in.App.Status.Rollout.StableRevision && s.Phase == v1alpha1.RolloutCompleted:
-		return in.returnedMessage()
-	case s.Revision == in.App.Status.Rollout.StableRevision:
-		return in.returningMessage(in.countRevisions(in.Entries))
-	case s.Undo:
-		return fmt.Sprintf("%s has the template of revision %d, so it needs no approval and does not soak", in.target(), s.PreviousRevision)
-	case s.StableRevision == 0:
-		return in.target() + " is the first one"
+// started says what the target replaces.
+func (s rolloutSteps) started() string {
+	switch state := s.state(); {
+	case state.Revision == s.in.App.Status.Rollout.StableRevision && state.Phase == v1alpha1.RolloutCompleted:
+		return s.target.goingBack.returned()
+	case state.Revision == s.in.App.Status.Rollout.StableRevision:
+		return s.target.goingBack.message()
+	case state.Undo:
+		return fmt.Sprintf("%s has the template of revision %d, so it needs no approval and does not soak", targetName(state), state.PreviousRevision)
+	case state.StableRevision == 0:
+		return targetName(state) + " is the first one"
 	default:
-		return fmt.Sprintf("%s is to replace revision %d", in.target(), s.StableRevision)
+		return fmt.Sprintf("%s is to replace revision %d", targetName(state), state.StableRevision)
 	}
 }
 
-// failedMessage says where and why the revision failed, in more words than a condition has.
-func (in report) failedMessage() string {
-	s := in.Rollout
-	if s.FailedStage == "" || len(s.FailedClusters) == 0 {
-		return fmt.Sprintf("%s by the annotation %s", in.failure(), v1alpha1.AnnotationAbort)
+// failed says where and why the target failed, in more words than a condition has.
+func (s rolloutSteps) failed() string {
+	state, message := s.state(), s.target.failure.ofTarget()
+	if state.FailedStage == "" || len(state.FailedClusters) == 0 {
+		return fmt.Sprintf("%s by the annotation %s", message, v1alpha1.AnnotationAbort)
 	}
-	message := in.failure()
-	if s.Phase == v1alpha1.RolloutHalted {
-		message = in.haltedMessage()
+	if state.Phase == v1alpha1.RolloutHalted {
+		message = s.target.failure.halted()
 	}
-	if why := in.messageOfFailure(s.FailedClusters[0]); why != "" {
-		message += fmt.Sprintf("; %s says: %s", s.FailedClusters[0], why)
+	if why := s.messageOf(state.FailedClusters[0]); why != "" {
+		message += fmt.Sprintf("; %s says: %s", state.FailedClusters[0], why)
 	}
 	return message
 }
 
-// messageOfFailure returns the message of a cluster on which the revision failed. Its next entry
-// describes the stable revision already.
-func (in report) messageOfFailure(cluster string) string {
-	if in.Rollout.FailedReason == v1alpha1.ReasonPodSecurityRefused {
-		return wording.Bound(in.Refusals.Of(in.Rollout.Revision, cluster))
+// messageOf returns the message of a cluster on which the target failed. Its next entry describes the
+// stable revision already.
+func (s rolloutSteps) messageOf(cluster string) string {
+	reason := s.state().FailedReason
+	if reason == v1alpha1.ReasonPodSecurityRefused {
+		return wording.Bound(s.in.Refusals.Of(s.state().Revision, cluster))
 	}
-	if seen := in.ObservationOf(cluster); seen != nil && seen.Reason == in.Rollout.FailedReason {
+	if seen := s.in.ObservationOf(cluster); seen != nil && seen.Reason == reason {
 		return wording.Bound(seen.Message)
 	}
-	if previous := in.App.Status.Cluster(cluster); previous != nil && previous.Reason == in.Rollout.FailedReason {
+	if previous := s.in.App.Status.Cluster(cluster); previous != nil && previous.Reason == reason {
 		return previous.Message
 	}
 	return ""
-}
-
-func (in report) rollingBackMessage() string {
-	n := in.countRevisions(in.Entries)
-	return fmt.Sprintf("%d of %s %s from revision %d to %d: those that are not Ready at once, the others as maxUnavailable of their stage allows",
-		n.returning, wording.CountClusters(n.all), verb(n.returning, "returns", "return"), in.Rollout.Revision, in.Rollout.StableRevision)
 }

@@ -8,7 +8,7 @@ import (
 // scaleReplicas returns the number of pods on the clusters of the plan, in the unit of
 // spec.replicas. If the clusters divide the replicas, it is the sum over all clusters. Otherwise it
 // is the mean per cluster, rounded up.
-func (in report) scaleReplicas(entries []v1alpha1.ClusterStatus) int32 {
+func scaleReplicas(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus) int32 {
 	var pods, clusters int32
 	for _, entry := range entries {
 		if entryplan.IsPlanned(entry) {
@@ -16,7 +16,7 @@ func (in report) scaleReplicas(entries []v1alpha1.ClusterStatus) int32 {
 			clusters++
 		}
 	}
-	if in.App.DividesReplicas() || clusters == 0 {
+	if app.DividesReplicas() || clusters == 0 {
 		return pods
 	}
 	return pods/clusters + min(1, pods%clusters)

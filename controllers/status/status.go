@@ -12,16 +12,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// report is the input from which a status is computed.
-type report struct {
-	rollout.Input
-	rollout.Decision
-}
-
 // Compute returns the status of an AppService for a decision that was made from this input.
 // Clusters has all entries, even if they are to be stored in AppServiceSlices.
-func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceStatus {
-	in := report{from, decision}
+func Compute(in rollout.Input, decision rollout.Decision) v1alpha1.AppServiceStatus {
 	next, clustersIn := slices.Clone(decision.Entries), v1alpha1.ClustersIn("")
 	var worst []v1alpha1.ClusterStatus
 	if in.BelongInSlices(len(next)) {
@@ -31,42 +24,45 @@ func Compute(from rollout.Input, decision rollout.Decision) v1alpha1.AppServiceS
 	} else {
 		limitTexts(pointersTo(next), objectBudget)
 	}
-	summary := in.summarize(next)
-	generation, conditions := in.App.Generation, in.conditions(next, summary)
+	summary := summarize(in, next)
+	generation, conditions := in.App.Generation, nextConditions(in, decision, next, summary)
 	if in.RevisionRefused != nil { // the plan is not that of the spec, until the hub stores its revision
-		generation, conditions = in.App.Status.ObservedGeneration, in.withRefusedRevision(conditions)
+		generation, conditions = in.App.Status.ObservedGeneration, withRefusedRevision(in, conditions)
 	}
+	sources, serial := nextConfiguration(in, next)
 	return v1alpha1.AppServiceStatus{
 		ObservedGeneration:  generation,
-		Conditions:          in.keepTimes(conditions),
-		Replicas:            in.scaleReplicas(next),
+		Conditions:          keepTimes(in.App, in.Now, conditions),
+		Replicas:            scaleReplicas(in.App, next),
 		Selector:            labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:             summary,
-		Placement:           in.placement(),
-		Rollout:             in.Rollout,
-		Configuration:       in.configuration(next),
-		ConfigurationSerial: in.configurationSerial(),
-		Removals:            in.Removals,
-		PlannedSpecs:        in.PlannedSpecs,
-		AcceptedStamps:      in.AcceptedStamps,
+		Placement:           nextPlacement(in, decision),
+		Rollout:             decision.Rollout,
+		Configuration:       sources,
+		ConfigurationSerial: serial,
+		Removals:            decision.Removals,
+		PlannedSpecs:        decision.PlannedSpecs,
+		AcceptedStamps:      decision.AcceptedStamps,
 		ClustersIn:          clustersIn,
 		WorstClusters:       worst,
 		Clusters:            next,
 	}
 }
 
-// placement returns why clusters are not in the plan, the hash of the placement from which the plan
+// nextPlacement returns why clusters are not in the plan, the hash of the placement from which the plan
 // was made, and the number of placements. An AppService that is being deleted has no plan.
-func (in report) placement() v1alpha1.PlacementStatus {
+func nextPlacement(in rollout.Input, decision rollout.Decision) v1alpha1.PlacementStatus {
 	if in.App.IsDeleting() {
-		return v1alpha1.PlacementStatus{Count: in.PlacementCount}
+		return v1alpha1.PlacementStatus{Count: decision.PlacementCount}
 	}
-	return v1alpha1.PlacementStatus{Excluded: in.Plan.Excluded(), SpecHash: in.PlacementHash, ReplicasHash: in.ReplicasHash, Count: in.PlacementCount}
+	return v1alpha1.PlacementStatus{
+		Excluded: in.Plan.Excluded(), SpecHash: decision.PlacementHash, ReplicasHash: decision.ReplicasHash, Count: decision.PlacementCount,
+	}
 }
 
 // summarize counts the cluster statuses. The ready replicas of a cluster are current only while its
 // MemberCluster is Ready. Otherwise they count as last known ready replicas.
-func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
+func summarize(in rollout.Input, entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 	var sum v1alpha1.ClusterSummary
 	upToDate := 0
 	for _, entry := range entries {
@@ -95,7 +91,7 @@ func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSum
 			continue
 		}
 		sum.Clusters++
-		if in.isUpToDate(entry) && !in.IsSpecPending {
+		if isUpToDate(entry, in.Revision) && !in.IsSpecPending {
 			upToDate++
 		}
 		sum.Replicas = addSaturating(sum.Replicas, entry.Replicas)
@@ -108,8 +104,8 @@ func (in report) summarize(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSum
 }
 
 // isUpToDate reports whether the latest revision is applied on the cluster of an entry.
-func (in report) isUpToDate(entry v1alpha1.ClusterStatus) bool {
-	return entry.Revision == in.Revision && entry.ObservedGeneration >= entry.Generation
+func isUpToDate(entry v1alpha1.ClusterStatus, latest int64) bool {
+	return entry.Revision == latest && entry.ObservedGeneration >= entry.Generation
 }
 
 // addSaturating adds without overflow.

@@ -14,8 +14,8 @@ import (
 // suspension returns the Suspended condition while the AppService is suspended. Then Ready is False
 // with the same reason, and kstatus reports InProgress: setting spec.suspend is an edit, so all
 // entries are a generation behind, and a generation does not say whether anything else was edited.
-func (in report) suspension() []metav1.Condition {
-	if !in.App.IsSuspended() {
+func suspension(app *v1alpha1.AppService) []metav1.Condition {
+	if !app.IsSuspended() {
 		return nil
 	}
 	return []metav1.Condition{condition(v1alpha1.ConditionSuspended, metav1.ConditionTrue, v1alpha1.ReasonSuspended,
@@ -24,25 +24,25 @@ func (in report) suspension() []metav1.Condition {
 
 // pendingChanges returns the changes that would be made if the AppService were not suspended. It
 // returns "" if there are none.
-func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
-	if !in.App.IsSuspended() {
+func (c choice) pendingChanges(entries []v1alpha1.ClusterStatus) string {
+	if !c.app.IsSuspended() {
 		return ""
 	}
 	var old, added, removed []string
 	has := make(map[string]bool, len(entries))
 	for _, entry := range entries {
 		has[entry.Name] = true
-		decision := in.Plan.Find(entry.Name)
+		decision := c.plan.Find(entry.Name)
 		switch {
 		case !entryplan.IsPlanned(entry):
 		case !decision.Chosen():
 			removed = append(removed, entry.Name)
-		case entry.Generation != in.App.Generation:
+		case entry.Generation != c.app.Generation:
 			old = append(old, entry.Name)
 		}
 	}
-	for _, decision := range in.Plan {
-		if decision.Chosen() && !has[decision.Cluster] && in.Members[decision.Cluster] != nil {
+	for decision := range c.chosen() {
+		if !has[decision.Cluster] {
 			added = append(added, decision.Cluster)
 		}
 	}
@@ -51,7 +51,7 @@ func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
 		what  string
 		names []string
 	}{
-		{fmt.Sprintf("generation %d is not rolled out to", in.App.Generation), old},
+		{fmt.Sprintf("generation %d is not rolled out to", c.app.Generation), old},
 		{"it is not added to", added},
 		{"it is not removed from", removed},
 	} {
@@ -60,13 +60,4 @@ func (in report) pendingChanges(entries []v1alpha1.ClusterStatus) string {
 		}
 	}
 	return strings.Join(waits, "; ")
-}
-
-// suspendedMessage returns which changes are pending and which clusters are not ready.
-func (in report) suspendedMessage(waits string, entries []v1alpha1.ClusterStatus, sum v1alpha1.ClusterSummary) string {
-	message := "suspended: " + waits
-	if sum.Ready < sum.Clusters {
-		message += "; " + in.notReady(entries, sum)
-	}
-	return message
 }
