@@ -2,16 +2,12 @@ package delivery
 
 import (
 	"context"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
-	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
@@ -22,7 +18,7 @@ import (
 func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Result, error) {
 	behind, err := r.reader.knownBehind(ctx, t)
 	if err == nil && behind == nil {
-		behind, err = r.reader.confirmBehind(ctx, t, r.hubLive, r.cluster)
+		behind, err = r.confirmBehind(ctx, t)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -68,22 +64,12 @@ func (r objectReader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBeh
 // confirmBehind returns what the member has that the hub cannot account for, or nil. It reads both
 // live: the report stops the AppService on all clusters until a person accepts it, so a cache that
 // lags must not cause it.
-func (r objectReader) confirmBehind(ctx context.Context, t task, hubLive client.Reader, cluster string) (*v1alpha1.HubBehind, error) {
-	app := &v1alpha1.AppService{}
-	if err := hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); apierrors.IsNotFound(err) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("read AppService: %w", err)
-	}
-	if app.UID != t.app.UID {
-		return nil, nil
-	}
-	entry, _, err := entries.Of(ctx, hubLive, app, cluster)
+func (r *reconciler) confirmBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
+	app, entry, err := r.liveEntry(ctx, t)
 	if err != nil || entry == nil {
 		return nil, err
 	}
-	app = withRevisionOf(app, entry)
-	found, err := r.fromMember(ctx, app, entry)
+	found, err := r.reader.fromMember(ctx, app, entry)
 	if err != nil {
 		return nil, err
 	}
@@ -106,7 +92,7 @@ func behindOf(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, all []obj
 	ahead := map[string]lineage.Stamp{}
 	for _, existing := range all {
 		if existing.Newer {
-			ahead[object.KindOf(existing)] = lineage.Of(existing)
+			ahead[object.KindOf(existing)] = existing.Stamp
 		}
 	}
 	return lineage.Behind(app, entry, ahead)

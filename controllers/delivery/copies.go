@@ -14,7 +14,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/configuration/snapshots"
 	"github.com/fleetwright/fleetwright/controllers/delivery/copies"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
@@ -24,25 +23,6 @@ import (
 
 // maxSerials is how many serials of a member are reported: more than an AppService has sources.
 const maxSerials = 64
-
-// withConfiguration returns the task with the copies that the member needs. The snapshots are those of
-// its revision.
-func withConfiguration(t task, named []configuration.Named) (task, error) {
-	if len(t.spec.Configuration) == 0 {
-		return t, nil
-	}
-	app := *t.app
-	app.Spec = *t.spec
-	var err error
-	t.copyNames, t.copies, err = workload.Configuration(&app, t.member, named)
-	switch {
-	case workload.IsInvalid(err):
-		return t, &object.Blocker{Reason: v1alpha1.ReasonInvalidOverride, Message: err.Error()}
-	case errors.Is(err, workload.ErrNoSnapshot):
-		return t, &object.Blocker{Reason: v1alpha1.ReasonSnapshotMissing, Message: "the cluster keeps what it runs: " + err.Error()}
-	}
-	return t, err
-}
 
 // copyFacts returns the facts about the copies of a task.
 func (t task) copyFacts() copies.Facts {
@@ -54,15 +34,6 @@ func (t task) copyFacts() copies.Facts {
 		facts.IsManaged = deployment.IsManagedByThisHub()
 	}
 	return facts
-}
-
-// copyRecord returns the record of copies that the Deployment must have.
-func (t task) copyRecord() string {
-	facts := t.copyFacts()
-	if !facts.Any() {
-		return ""
-	}
-	return facts.DesiredAnnotation()
 }
 
 // serials returns the serials in the record of the Deployment, without those of copies that may not be
@@ -92,10 +63,19 @@ func (r *reconciler) ensureCopiesOf(ctx context.Context, t task, owner types.UID
 // pruneCopies deletes the copies that the member does not need any more. A live read of the hub
 // confirms each deletion. It reports whether it deleted any.
 func (r *reconciler) pruneCopies(ctx context.Context, t task) bool {
-	result, err := r.copies.Prune(ctx, t.copyFacts(), r.remover.confirmation(t).renew)
-	if err != nil && !errors.Is(err, errNotVerified) { // then the hub's next event is on its way
+	facts, confirmation := t.copyFacts(), r.remover.confirmation(t)
+	if !facts.Any() {
+		return false
+	}
+	result, err := r.copies.Prune(ctx, facts, func(ctx context.Context) error {
+		err := confirmation.renew(ctx)
+		if errors.Is(err, errNotVerified) { // the hub's next event is on its way
+			return copies.ErrNotConfirmed
+		}
+		return err
+	})
+	if err != nil {
 		ctrl.LoggerFrom(ctx).Info("Cannot delete a copy", "kind", result.Failed.Kind, "name", result.Failed.Name, "reason", redact(err))
-		t.memory.copies.DelayPrune(time.Now().Add(blockerRetry))
 	}
 	return result.Any
 }

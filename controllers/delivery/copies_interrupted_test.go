@@ -132,10 +132,7 @@ func TestCopies_are_completed_after_an_interruption(t *testing.T) {
 		}
 		t.Run(name+" by the same process", func(t *testing.T) {
 			t.Parallel()
-			change.interruptEverywhere(t, func(c *configured, w *testReconciler, _ int) *testReconciler {
-				w.memories.of(c.app).copies.DelayPrune(time.Time{}) // a deletion that failed is repeated after minutes
-				return w
-			})
+			change.interruptEverywhere(t, func(_ *configured, w *testReconciler, _ int) *testReconciler { return w })
 		})
 	}
 }
@@ -167,6 +164,7 @@ func (i interruptedChange) interrupt(t *testing.T, n int, next func(c *configure
 	c.connect()
 	defer c.end()
 	w := c.newReconciler()
+	w.copies.PruneRetry = 0 // otherwise a deletion that failed is repeated after minutes
 	if i.prepare != nil {
 		i.prepare(c, w)
 	}
@@ -257,7 +255,7 @@ func TestRecord_is_sent_once_while_the_cache_is_behind(t *testing.T) {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
 	// A member that was restored has the earlier generation for good.
-	w.memories.of(c.app).record.time = time.Now().Add(-maxCacheLag)
+	w.memories.of(c.app).records.time = time.Now().Add(-maxCacheLag)
 	w.reconcileOnce()
 	if got := c.sent.count("PATCH deployments/web"); got != 2 {
 		t.Errorf("the record was sent %d times, want again after the limit", got)

@@ -190,7 +190,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		cluster:    name.String(),
 		reader:     reader,
 		revisions:  d.revisions,
-		copies:     &copies.Ensurer{Writer: writer, Snapshots: d.snapshots, OnApply: onApply},
+		copies:     &copies.Ensurer{Writer: writer, Snapshots: d.snapshots, OnApply: onApply, PruneRetry: blockerRetry},
 		objects:    objects,
 		announcer:  announcer,
 		engagement: e,

@@ -61,23 +61,6 @@ func (l *looks) isNew(app types.UID, cluster string) bool {
 	return l.newApps[app] || l.newEntries[app][cluster]
 }
 
-// mayCreate reports whether objects may be created on a cluster. A missing Deployment is created if this
-// process has seen or created it since the current look, if the AppService or the entry is new since then,
-// or if the planner has answered. Where the first delivery failed, nothing is missing: it is tried again,
-// and a restart does not change the entry.
-// docs/decisions/a-missing-workload-is-a-question.md says why.
-func (l *looks) mayCreate(t task, cluster string) bool {
-	look := l.of(t.app.UID).ID
-	may := t.objects.deployment != nil || t.memory.seenSince == look ||
-		t.entry.Recreate == look || l.isNew(t.app.UID, cluster) ||
-		t.entry.Phase == v1alpha1.ClusterFailed && t.entry.ObservedGeneration == 0
-	if may {
-		t.memory.seenSince = look
-		l.forgetEntry(t.app.UID, cluster)
-	}
-	return may
-}
-
 // noteAdded records an AppService that has appeared on the hub. It is new if nobody has planned it
 // yet. Otherwise a restore has brought it back.
 func (l *looks) noteAdded(app *v1alpha1.AppService) {

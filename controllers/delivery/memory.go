@@ -34,15 +34,21 @@ type memory struct {
 	uid types.UID
 	// seenSince is the look since which the Deployment was seen, or might be created.
 	seenSince string
-	objects   map[string]object.Memory // by kind
-	created   map[string]bool          // optional kinds that the cached Deployment may not list yet
-	// unseen has when an object was created that the cache has not shown yet, by kind.
-	unseen  map[string]time.Time
-	drift   driftBackoff
-	pods    podDiagnosis
-	copies  copies.Memory
-	record  recordWrites
-	removal removal
+	objects   map[string]*objectMemory // by kind
+	drift     driftBackoff
+	pods      podDiagnosis
+	copies    copies.Memory
+	records   recordWrites
+	removal   removal
+}
+
+// objectMemory is the memory of the object of one kind.
+type objectMemory struct {
+	object.Memory
+	// isUnlisted is set if an optional object was created that the cached Deployment may not list yet.
+	isUnlisted bool
+	// createTime is when an object was created that the cache has not shown yet; otherwise zero.
+	createTime time.Time
 }
 
 // of returns the memory of an AppService, which is empty for one with another UID than before.
@@ -52,9 +58,7 @@ func (m *memories) of(app *v1alpha1.AppService) *memory {
 	key := client.ObjectKeyFromObject(app)
 	known := m.byApp[key]
 	if known == nil || known.uid != app.UID {
-		known = &memory{
-			uid: app.UID, objects: map[string]object.Memory{}, created: map[string]bool{}, unseen: map[string]time.Time{},
-		}
+		known = &memory{uid: app.UID, objects: map[string]*objectMemory{}}
 		if m.byApp == nil {
 			m.byApp = map[types.NamespacedName]*memory{}
 		}
@@ -70,21 +74,29 @@ func (m *memories) forget(app types.NamespacedName) {
 	delete(m.byApp, app)
 }
 
+// ofKind returns the memory of the object of a kind.
+func (m *memory) ofKind(kind string) *objectMemory {
+	if m.objects[kind] == nil {
+		m.objects[kind] = &objectMemory{}
+	}
+	return m.objects[kind]
+}
+
 // awaitsCache reports whether an object was created a moment ago, or its record of copies was written,
 // and the cache does not show that yet. To write it again would be a conflict.
 func (m *memory) awaitsCache(kind string, existing *object.Existing) bool {
-	if existing != nil {
-		delete(m.unseen, kind)
-		return kind == "Deployment" && m.record.awaitsCache(existing.Object, time.Now())
+	known := m.ofKind(kind)
+	if existing == nil {
+		return time.Since(known.createTime) < maxCacheLag
 	}
-	return time.Since(m.unseen[kind]) < maxCacheLag
+	known.createTime = time.Time{}
+	return kind == "Deployment" && m.records.hasWrittenSince(existing.Object, time.Now())
 }
 
 // forgetPruned forgets what the member discards from the object of a kind that is not desired.
 func (m *memory) forgetPruned(kind string) {
-	if known, found := m.objects[kind]; found {
+	if known := m.objects[kind]; known != nil {
 		known.Pruned = object.Pruned{}
-		m.objects[kind] = known
 	}
 }
 

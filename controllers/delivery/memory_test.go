@@ -41,11 +41,11 @@ func TestMemory_is_of_one_UID(t *testing.T) {
 	first := entry("east", v1alpha1.ClusterReady, 2)
 	before, after := app(first), app(first)
 	after.UID = "another"
-	m.of(before).created["PodDisruptionBudget"] = true
-	if known := m.of(before); !known.created["PodDisruptionBudget"] {
+	m.of(before).ofKind("PodDisruptionBudget").isUnlisted = true
+	if known := m.of(before); !known.ofKind("PodDisruptionBudget").isUnlisted {
 		t.Error("the memory is empty")
 	}
-	if known := m.of(after); known.created["PodDisruptionBudget"] || len(m.byApp) != 1 {
+	if known := m.of(after); known.ofKind("PodDisruptionBudget").isUnlisted || len(m.byApp) != 1 {
 		t.Errorf("memory: %+v", known)
 	}
 }

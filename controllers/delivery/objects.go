@@ -14,7 +14,6 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
-	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
@@ -38,7 +37,7 @@ func (o objects) computeRolledOut() bool {
 	return err == nil && seen.Phase == v1alpha1.ClusterReady
 }
 
-// all returns the objects. Optional ones come before the Deployment, which is the record of them.
+// all returns the objects. Optional ones come before the Deployment, which lists them.
 func (o objects) all() []object.Existing {
 	var all []object.Existing
 	for _, k := range optionalKinds {
@@ -72,7 +71,7 @@ func (o objects) owned() []object.Existing {
 func (o objects) placement() int64 {
 	var highest int64
 	for _, existing := range o.owned() {
-		highest = max(highest, lineage.Of(existing).Placement)
+		highest = max(highest, existing.Stamp.Placement)
 	}
 	return highest
 }
@@ -90,7 +89,7 @@ func (o objects) blocker(spec *v1alpha1.AppServiceSpec) *object.Blocker {
 	return nil
 }
 
-// isManaged reports whether a Fleetwright manages the Deployment. Only then it records optional
+// isManaged reports whether a Fleetwright manages the Deployment. Only then it lists optional
 // objects.
 func (o objects) isManaged() bool {
 	return o.deployment != nil && o.deployment.Annotations[v1alpha1.AnnotationHub] != ""
@@ -135,7 +134,7 @@ func (r objectReader) fromMemberWithout(ctx context.Context, app *v1alpha1.AppSe
 }
 
 // allFromMember returns the objects that the member itself has. It also looks for optional objects that
-// the Deployment does not list, because the Deployment may belong to somebody else now.
+// the Deployment does not list, because the Deployment may belong to another owner now.
 func (r objectReader) allFromMember(ctx context.Context, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) (objects, error) {
 	return r.fromMemberIf(ctx, app, entry, func(objects, optionalKind) bool { return true })
 }
@@ -204,6 +203,16 @@ func (r objectReader) watched(ctx context.Context, app *v1alpha1.AppService, ent
 		return nil, err
 	}
 	return r.optional(ctx, from, app, entry, k, true)
+}
+
+// isGone reports whether the member itself does not have an object any more.
+func (r objectReader) isGone(ctx context.Context, existing object.Existing) (bool, error) {
+	found := existing.DeepCopyObject().(client.Object)
+	err := r.live.Get(ctx, client.ObjectKeyFromObject(existing), found)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("read %s: %w", object.KindOf(existing), err)
+	}
+	return err != nil, nil
 }
 
 func (r objectReader) inspect(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, found client.Object) *object.Existing {

@@ -14,14 +14,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // optionalKind is a kind of object that only some AppServices have on a member. It is watched on a
 // member from the first AppService that has one there: a watch for each kind on each member would
-// cost more than all the rest. The Deployment lists the kinds that were created with it.
+// cost more than all the rest. The Deployment lists those that were created with it.
 type optionalKind struct {
 	kind    string
 	empty   func() client.Object
@@ -37,73 +36,56 @@ func isOptional(kind string) bool {
 	return slices.ContainsFunc(optionalKinds, func(k optionalKind) bool { return k.kind == kind })
 }
 
-// addOptional adds the desired optional objects to the objects of a task. They are read before
-// anything is applied: if the credentials do not suffice for them, no Deployment lists their kinds.
-func (r objectReader) addOptional(ctx context.Context, t task, desired workload.Workload) error {
+// addOptional reads the optional objects, before anything is applied: if the credentials do not
+// suffice for them, no Deployment lists their kinds. It adds the desired ones to the objects of a task,
+// and returns those that are to be deleted.
+func (r objectReader) addOptional(ctx context.Context, t task, desired workload.Workload) (unwanted []object.Existing, err error) {
 	for _, k := range optionalKinds {
-		if k.desired(desired) == nil || t.objects.facts[k.kind] != nil {
+		if k.desired(desired) == nil {
+			existing, err := r.unwanted(ctx, t, k)
+			if err != nil {
+				return nil, err
+			}
+			if existing != nil {
+				unwanted = append(unwanted, *existing)
+			}
+			continue
+		}
+		if t.objects.facts[k.kind] != nil {
 			continue
 		}
 		existing, err := r.watched(ctx, t.app, t.entry, k)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if existing != nil {
 			t.objects.facts[k.kind] = existing
 		}
 	}
-	return nil
+	return unwanted, nil
 }
 
-// deleteOptional deletes the optional objects that are not desired. It comes before the Deployment,
-// which is the record of them. An autoscaler must be gone before Fleetwright sets the replicas.
-func (r *reconciler) deleteOptional(ctx context.Context, t task, desired workload.Workload) (deleted bool, err error) {
-	for _, k := range optionalKinds {
-		if k.desired(desired) != nil {
-			continue
-		}
-		// A Deployment that there never was is no sign of optional objects.
-		hadDeployment := t.objects.deployment != nil || t.entry.ObservedGeneration > 0
-		if hadDeployment && t.objects.mayHave(k) || t.memory.created[k.kind] {
-			one, err := r.deleteOptionalKind(ctx, t, k)
-			if err != nil {
-				return deleted, err
-			}
-			deleted = deleted || one
-		}
-		t.memory.forgetPruned(k.kind)
+// unwanted returns the optional object of a kind that is not desired, or nil if there is none that
+// this hub manages. It reads the member itself if there may be one.
+func (r objectReader) unwanted(ctx context.Context, t task, k optionalKind) (*object.Existing, error) {
+	t.memory.forgetPruned(k.kind)
+	isUnlisted := t.memory.ofKind(k.kind).isUnlisted
+	// A Deployment that there never was is no sign of optional objects.
+	hadDeployment := t.objects.deployment != nil || t.entry.ObservedGeneration > 0
+	if !isUnlisted && (!hadDeployment || !t.objects.mayHave(k)) {
+		return nil, nil
 	}
-	return deleted, nil
-}
-
-// deleteOptionalKind deletes one optional object, and reports whether there was one. It waits for
-// an autoscaler that is not gone at once.
-func (r *reconciler) deleteOptionalKind(ctx context.Context, t task, k optionalKind) (found bool, err error) {
-	read := func() (*object.Existing, error) {
-		return r.reader.optional(ctx, r.reader.live, t.app, t.entry, k, t.objects.lists(k) || t.memory.created[k.kind])
+	existing, err := r.optional(ctx, r.live, t.app, t.entry, k, isUnlisted || t.objects.lists(k))
+	switch {
+	case err != nil:
+		return nil, err
+	case existing == nil:
+		t.memory.ofKind(k.kind).isUnlisted = false
+		return nil, nil
+	case !existing.IsManagedByThisHub():
+		return nil, nil
 	}
-	existing, err := read()
-	if err != nil {
-		return false, err
-	}
-	if existing != nil {
-		if !existing.IsManagedByThisHub() {
-			return false, nil
-		}
-		if err := r.remover.deleteUnwanted(ctx, t, *existing); err != nil {
-			return true, err
-		}
-		if existing, err = read(); err != nil {
-			return true, err
-		}
-		found = true
-	}
-	if existing != nil && k.kind == "HorizontalPodAutoscaler" {
-		return true, &object.Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: removalPoll, Message: fmt.Sprintf(
-			"waiting for the member to finish deleting %s %s", k.kind, existing.GetName())}
-	}
-	delete(t.memory.created, k.kind)
-	return found, nil
+	return existing, nil
 }
 
 // watches are the watches of optional kinds on one member. They end with the engagement. It is safe

@@ -112,10 +112,8 @@ func TestPrunedField_is_checked_again_in_minutes(t *testing.T) {
 // makePruneRetryDue makes the next dry run on the member due now.
 func (w *testReconciler) makePruneRetryDue() {
 	w.Helper()
-	objects := w.memories.of(w.app).objects
-	for kind, known := range objects {
+	for _, known := range w.memories.of(w.app).objects {
 		known.Pruned.Retry = time.Now()
-		objects[kind] = known
 	}
 }
 

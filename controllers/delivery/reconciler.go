@@ -128,7 +128,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (task
 	}
 	t.objects, err = r.reader.fromCache(ctx, app, entry)
 	if t.memory != nil && t.objects.deployment != nil {
-		t.memory.record.countObserved(t.objects.deployment)
+		t.memory.records.countObserved(t.objects.deployment)
 	}
 	return t, err
 }
@@ -176,31 +176,17 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	return r.reportMaintained(ctx, t, changed, err)
 }
 
-// hold reports whether nothing may be applied before the planner has answered, and asks it then.
-func (r *reconciler) hold(ctx context.Context, t task) (isHeld bool, result reconcile.Result, err error) {
-	if isHeld, result, err := r.holdTakenBack(ctx, t); isHeld {
-		return true, result, err
-	}
-	if r.looks.mayCreate(t, r.cluster) {
-		return false, reconcile.Result{}, nil
-	}
-	r.report(t, observation.Observation{
-		Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Missing: true,
-		Message: "the workload is missing; it is created when all clusters of the AppService have reported what they have, or after half a minute",
-	})
-	return true, reconcile.Result{}, nil // the entry will say when it may be created
-}
-
 // renderAndMaintain renders the desired objects for what the member has, and makes it hold them.
 func (r *reconciler) renderAndMaintain(ctx context.Context, t task) (changed bool, err error) {
 	desired, err := render(t, r.hubID)
 	if err != nil {
 		return false, err
 	}
-	if err := r.reader.addOptional(ctx, t, desired); err != nil {
+	unwanted, err := r.reader.addOptional(ctx, t, desired)
+	if err != nil {
 		return false, err
 	}
-	return r.maintain(ctx, t, desired)
+	return r.maintain(ctx, t, desired, unwanted)
 }
 
 // reportMaintained reports what came of maintaining the objects. If nothing was left to change, it
@@ -242,6 +228,8 @@ func (r *reconciler) resolveConflict(ctx context.Context, t task) (changed bool,
 	if !hidden {
 		return false, errStale
 	}
-	clear(t.memory.unseen)
+	for _, known := range t.memory.objects {
+		known.createTime = time.Time{}
+	}
 	return r.renderAndMaintain(ctx, t)
 }

@@ -27,9 +27,9 @@ func (w *recordWrites) note(before client.Object, after int64, now time.Time) {
 	w.deployment, w.last, w.time = before.GetUID(), after, now
 }
 
-// awaitsCache reports whether a Deployment is from before its record was written a moment ago. To
-// write the record again would be a conflict.
-func (w *recordWrites) awaitsCache(deployment client.Object, now time.Time) bool {
+// hasWrittenSince reports whether the record of a Deployment was written a moment ago, after the version
+// that the cache shows.
+func (w *recordWrites) hasWrittenSince(deployment client.Object, now time.Time) bool {
 	return deployment.GetUID() == w.deployment && deployment.GetGeneration() < w.last && now.Sub(w.time) < maxCacheLag
 }
 

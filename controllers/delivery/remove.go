@@ -137,14 +137,6 @@ type remover struct {
 	announcer announcer
 }
 
-// deleteUnwanted deletes an object that the AppService does not want any more.
-func (r remover) deleteUnwanted(ctx context.Context, t task, existing object.Existing) error {
-	if existing.Newer {
-		return existing.Blocker(t.app.Spec.ConflictPolicy)
-	}
-	return r.delete(ctx, t, existing)
-}
-
 // deleteService deletes the Service of the AppService or of an earlier one of its name. It reports
 // whether there was one.
 func (r remover) deleteService(ctx context.Context, t task) (deleted bool, err error) {
@@ -153,11 +145,14 @@ func (r remover) deleteService(ctx context.Context, t task) (deleted bool, err e
 	if service == nil || !service.IsManagedByThisHub() {
 		return false, nil
 	}
-	return true, r.deleteUnwanted(ctx, t, *service)
+	return true, r.delete(ctx, t, *service)
 }
 
-// delete deletes an object of the AppService.
+// delete deletes an object that the AppService does not want any more.
 func (r remover) delete(ctx context.Context, t task, existing object.Existing) error {
+	if existing.Newer {
+		return existing.Blocker(t.app.Spec.ConflictPolicy)
+	}
 	if existing.IsBeingDeleted() {
 		return nil
 	}

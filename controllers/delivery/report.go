@@ -12,7 +12,6 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
-	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
@@ -69,7 +68,7 @@ func (r *reconciler) reportUnplanned(t task) {
 		return
 	}
 	isUnplanned := func(e object.Existing) bool {
-		return !e.IsBeingDeleted() && (e.IsOwned() || e.Owner == object.PreviousAppService && !t.member.IsAbandoned(lineage.Of(e).UID))
+		return !e.IsBeingDeleted() && (e.IsOwned() || e.Owner == object.PreviousAppService && !t.member.IsAbandoned(e.Stamp.UID))
 	}
 	if !slices.ContainsFunc(t.objects.all(), isUnplanned) {
 		return

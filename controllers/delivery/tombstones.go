@@ -99,7 +99,7 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 		return readTime, err
 	}}
 	for _, existing := range found.owned() {
-		if lineage.IsAfterTombstone(tombstone, lineage.Of(existing)) {
+		if lineage.IsAfterTombstone(tombstone, existing.Stamp) {
 			continue // the tombstone is from a backup
 		}
 		left++

@@ -19,6 +19,8 @@ type Ensurer struct {
 	Snapshots *snapshots.Reader
 	// OnApply is called for each apply, with its error and its duration.
 	OnApply func(err error, took time.Duration)
+	// PruneRetry is when to try again to delete copies, after it failed.
+	PruneRetry time.Duration
 }
 
 // Result is what came of Ensure.
@@ -99,13 +101,24 @@ func (e *Ensurer) apply(ctx context.Context, facts Facts, needed workload.Copy, 
 	return nil
 }
 
+// ErrNotConfirmed is what confirm of Prune returns for a deletion that is not confirmed now. It ends the
+// deletions, and it is no failure.
+var ErrNotConfirmed = errors.New("the deletion of a copy is not confirmed")
+
 // Prune deletes the copies that the member does not need any more, after the rollout of the
 // Deployment is complete there: until then, a pod of an older revision may restart. The Deployment in
 // the member's cache must have every desired field. confirm is called before each deletion, and its
-// error prevents it. An error is about the copy that is Failed.
+// error prevents it. An error is about the copy that is Failed. After it, nothing is deleted before
+// the PruneRetry.
 func (e *Ensurer) Prune(ctx context.Context, facts Facts, confirm func(context.Context) error) (result Pruned, err error) {
+	facts.forgetGone()
 	for _, key := range facts.toDelete() {
-		if err := e.Writer.Delete(ctx, facts.App.Namespace, key, facts.Memory.owner, confirm); err != nil {
+		err := e.Writer.Delete(ctx, facts.App.Namespace, key, facts.Memory.owner, confirm)
+		switch {
+		case errors.Is(err, ErrNotConfirmed):
+			return result, nil
+		case err != nil:
+			facts.Memory.nextPrune = facts.Now.Add(e.PruneRetry)
 			result.Failed = key
 			return result, err
 		}

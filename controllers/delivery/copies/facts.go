@@ -2,10 +2,8 @@ package copies
 
 import (
 	"cmp"
-	"encoding/json"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,8 +11,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/numbering"
-	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -68,6 +64,9 @@ func (f Facts) needs(key Key) bool {
 // Deployment is not confirmed. It stays so if the rollout of the Deployment will prove that the copies
 // are there, which saves a request for each member.
 func (f Facts) DesiredAnnotation() string {
+	if !f.Any() {
+		return ""
+	}
 	record := f.desiredRecord()
 	isOptional := func(needed workload.Copy) bool { return !f.isRequired(KeyOf(needed)) }
 	switch deployment := f.Deployment; {
@@ -104,7 +103,7 @@ func compareKeys(a, b Key) int {
 
 // isConfirmed reports whether a copy that the record lists was applied for the Deployment on the
 // member: the record says so, or the Deployment has rolled out and could not have without the copy. The
-// record names another Deployment if somebody created the Deployment again from a backup.
+// record names another Deployment if the Deployment was created again from a backup.
 func (f Facts) isConfirmed(key Key) bool {
 	switch ConfirmedOwner(f.written(), f.Deployment.UID) {
 	case f.Deployment.UID:
@@ -133,58 +132,6 @@ func (f Facts) toApply() []workload.Copy {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(f.Needed), func(c workload.Copy) bool { return f.Memory.known[KeyOf(c)].has(c.Serial) })
-}
-
-// learn brings the memory up to date with the Deployment that owns the copies. The record counts for
-// copies that the Deployment uses. Others may have been deleted by a process that ended before it
-// could write that. It does not count for a Deployment whose copies may never have been applied: one
-// of an earlier AppService, one that has taken the place of another, and one whose record is not
-// confirmed. A content that is newer than that of the hub is left alone. A serial that is an outlier
-// says nothing about the content, so the copy is applied.
-func (f Facts) learn() {
-	memory := f.Memory
-	isReplaced := memory.owner != "" && memory.owner != f.Deployment.UID || !f.IsOwned
-	memory.beginFor(f.Deployment.UID)
-	record, uses := f.Record(), f.usedNames()
-	for _, needed := range f.Needed {
-		key := KeyOf(needed)
-		if known, isKnown := memory.known[key]; isKnown {
-			memory.known[key] = known.compareWith(record, key)
-			continue
-		}
-		memory.known[key] = state{}
-		serial, isRecorded := record.Serial(key)
-		isRecorded = isRecorded && !numbering.IsOutlier(serial, max(needed.Serial, f.App.Status.ConfigurationSerial))
-		if isRecorded && !isReplaced && f.isConfirmed(key) && (serial > needed.Serial || uses(key.Name)) {
-			memory.known[key] = state{isThere: true, serial: serial, isRecorded: true, recorded: serial}
-		}
-	}
-}
-
-// learnNew brings the memory up to date with a Deployment that owns no copies yet, except for those
-// that were applied before an earlier try failed.
-func (f Facts) learnNew() {
-	f.Memory.beginFor(f.NewOwner)
-	for _, needed := range f.Needed {
-		if _, isKnown := f.Memory.known[KeyOf(needed)]; !isKnown {
-			f.Memory.known[KeyOf(needed)] = state{}
-		}
-	}
-}
-
-// usedNames returns a function that reports whether the Deployment on the member uses the copy with
-// this name. A copy that no pod refers to is used by the revision that lists it.
-func (f Facts) usedNames() func(string) bool {
-	if revision.Of(f.Deployment) == f.Entry.Revision {
-		return func(string) bool { return true }
-	}
-	var template []byte
-	return func(name string) bool {
-		if template == nil {
-			template, _ = json.Marshal(f.Deployment.Spec.Template.Spec)
-		}
-		return strings.Contains(string(template), name)
-	}
 }
 
 // toDelete returns the copies that the record lists and that may be deleted: they are not needed, not

@@ -1,10 +1,15 @@
 package copies
 
 import (
+	"encoding/json"
 	"maps"
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fleetwright/fleetwright/controllers/numbering"
+	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
 // Memory is what this process knows about the copies that a Deployment owns. An empty one is valid.
@@ -30,6 +35,58 @@ type state struct {
 
 // has reports whether the copy is there with the content of a serial, or a newer one.
 func (s state) has(serial int64) bool { return s.isThere && s.serial >= serial }
+
+// learn brings the memory up to date with the Deployment that owns the copies. The record counts for
+// copies that the Deployment uses. Others may have been deleted by a process that ended before it
+// could write that. It does not count for a Deployment whose copies may never have been applied: one
+// of an earlier AppService, one that has taken the place of another, and one whose record is not
+// confirmed. A content that is newer than that of the hub is left alone. A serial that is an outlier
+// says nothing about the content, so the copy is applied.
+func (f Facts) learn() {
+	memory := f.Memory
+	isReplaced := memory.owner != "" && memory.owner != f.Deployment.UID || !f.IsOwned
+	memory.beginFor(f.Deployment.UID)
+	record, uses := f.Record(), f.usedNames()
+	for _, needed := range f.Needed {
+		key := KeyOf(needed)
+		if known, isKnown := memory.known[key]; isKnown {
+			memory.known[key] = known.compareWith(record, key)
+			continue
+		}
+		memory.known[key] = state{}
+		serial, isRecorded := record.Serial(key)
+		isRecorded = isRecorded && !numbering.IsOutlier(serial, max(needed.Serial, f.App.Status.ConfigurationSerial))
+		if isRecorded && !isReplaced && f.isConfirmed(key) && (serial > needed.Serial || uses(key.Name)) {
+			memory.known[key] = state{isThere: true, serial: serial, isRecorded: true, recorded: serial}
+		}
+	}
+}
+
+// learnNew brings the memory up to date with a Deployment that owns no copies yet, except for those
+// that were applied before an earlier try failed.
+func (f Facts) learnNew() {
+	f.Memory.beginFor(f.NewOwner)
+	for _, needed := range f.Needed {
+		if _, isKnown := f.Memory.known[KeyOf(needed)]; !isKnown {
+			f.Memory.known[KeyOf(needed)] = state{}
+		}
+	}
+}
+
+// usedNames returns a function that reports whether the Deployment on the member uses the copy with
+// this name. A copy that no pod refers to is used by the revision that lists it.
+func (f Facts) usedNames() func(string) bool {
+	if revision.Of(f.Deployment) == f.Entry.Revision {
+		return func(string) bool { return true }
+	}
+	var template []byte
+	return func(name string) bool {
+		if template == nil {
+			template, _ = json.Marshal(f.Deployment.Spec.Template.Spec)
+		}
+		return strings.Contains(string(template), name)
+	}
+}
 
 // beginFor forgets the copies of another Deployment.
 func (m *Memory) beginFor(owner types.UID) {
@@ -85,14 +142,11 @@ func (m *Memory) isDeleted(key Key) bool {
 	return isKnown && !s.isThere
 }
 
-// DelayPrune makes the next deletions wait.
-func (m *Memory) DelayPrune(until time.Time) { m.nextPrune = until }
-
 // UntilPrune returns how long deletions must wait.
 func (m *Memory) UntilPrune(now time.Time) time.Duration { return m.nextPrune.Sub(now) }
 
-// ForgetGone forgets the copies that are gone, and that the record does not list.
-func (f Facts) ForgetGone() {
+// forgetGone forgets the copies that are gone, and that the record does not list.
+func (f Facts) forgetGone() {
 	record := f.Record()
 	maps.DeleteFunc(f.Memory.known, func(key Key, s state) bool {
 		_, isRecorded := record.Serial(key)

@@ -158,7 +158,7 @@ func (o Object) isCopy(found *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// NotCopyError is the error for an object that has the name of a copy, and was created by somebody else.
+// NotCopyError is the error for an object that has the name of a copy, and was not created by Fleetwright.
 type NotCopyError struct{ Key }
 
 // Error describes what to do.
@@ -166,7 +166,7 @@ func (e *NotCopyError) Error() string {
 	return fmt.Sprintf("%s %s exists and was not created by Fleetwright: delete it, so that the copy can be created", e.Kind, e.Name)
 }
 
-// Delete deletes a copy if the Deployment owns it. Anybody may change the record in the Deployment,
+// Delete deletes a copy if the Deployment owns it. Other managers may change the record in the Deployment,
 // so it is no reason to delete an object. A copy that is gone, or has another owner, is success. If
 // there is something to delete, confirm is called just before the request, and its error prevents it.
 func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID, confirm func(context.Context) error) error {
@@ -266,7 +266,7 @@ func (e *Error) Error() string {
 // Status returns the answer, so that the functions of apierrors can be used.
 func (e *Error) Status() metav1.Status { return e.status }
 
-// IsRefused reports whether the member refuses the copy until somebody changes something: for
+// IsRefused reports whether the member refuses the copy until a person changes something: for
 // permissions, a quota or an admission policy, or because the object is invalid.
 func (e *Error) IsRefused() bool {
 	return e.status.Code >= 400 && e.status.Code < 500 &&

@@ -569,7 +569,7 @@ func TestDecide_on_the_record_of_copies(t *testing.T) {
 			want:  outcome{Action: Unchanged},
 		},
 		"beside an edit": {given: func(s *scene) { s.facts.Copies = record; s.edit(setImage("web:2")) }, want: outcome{Action: Update, Only: "7", Replicas: 3}},
-		"that does not make an autoscaler's replicas ours": {
+		"that does not take the replicas of an autoscaler": {
 			given: func(s *scene) { s.facts.Copies = record; giveUpReplicas(s); scaleTo(s, 7) },
 			want:  outcome{Action: Record, Only: "71", Replicas: -1},
 		},
@@ -590,7 +590,7 @@ func TestInspect(t *testing.T) {
 		"nobody knows whom":            {want: "it is managed by an unknown manager" + adoptable, isAdoptable: true, hasNoManagedFields: true},
 		"another tool":                 {labels: map[string]string{v1alpha1.LabelManagedBy: "Helm"}, want: `it is managed by "Helm"` + adoptable, isAdoptable: true},
 		"another hub":                  {labels: marks, annotations: map[string]string{v1alpha1.AnnotationHub: "hub-2"}, want: `it belongs to hub "hub-2"`},
-		"somebody with our labels":     {labels: marks, want: `it is managed by "creator"` + adoptable, isAdoptable: true},
+		"a copy of the labels":         {labels: marks, want: `it is managed by "creator"` + adoptable, isAdoptable: true},
 		"a copy of another AppService": {annotations: map[string]string{v1alpha1.AnnotationHub: "hub-1", v1alpha1.AnnotationUID: "uid-9"}, want: "it is a copy of an object of another AppService" + adoptable, isAdoptable: true},
 		"an earlier AppService":        {labels: marks, annotations: map[string]string{v1alpha1.AnnotationHub: "hub-1", v1alpha1.AnnotationUID: "uid-9"}},
 		"this AppService":              {labels: marks, annotations: map[string]string{v1alpha1.AnnotationHub: "hub-1", v1alpha1.AnnotationUID: "uid-1"}},

@@ -17,7 +17,9 @@
 //
 // Once for each member:
 //
-//	member := &object.Member{HubID: id, Client: client, Live: apiReader, NamespaceLabels: labels, OnApply: measure}
+//	member := &object.Member{
+//		HubID: id, Client: client, Live: apiReader, NamespaceLabels: labels, OnApply: measure,
+//	}
 //
 // For each object, where cached is a copy of what the member's cache has:
 //
@@ -47,8 +49,8 @@
 //   - [Blocked]: report result.Blocker, and call again after its RetryAfter.
 //   - [Stale]: do nothing. The cache is behind the member, and the watch brings the next call.
 //   - A conflict error (apierrors.IsConflict): the member has another object than the cache shows,
-//     for example one without the label of Fleetwright. Read it from the member itself and call again. If it is
-//     the same object, the cache is behind: wait for the watch.
+//     for example one without the label of Fleetwright. Read it from the member itself and call
+//     again. If it is the same object, the cache is behind: wait for the watch.
 //   - Another error: retry with a back-off.
 //
 // # How it is decided
@@ -72,10 +74,10 @@
 //
 // # Where to read
 //
-// An edit takes this way: Decide and change (decide.go), compare (compare.go), the step (step.go), and Do
-// (do.go). The rest is beside it: objects that lack a field although it was applied (correct.go), objects
-// of other owners (adopt.go, takeover.go), what is read for a decision (read.go), and the applies that
-// need more than one request (create.go, handover.go, invalid.go).
+// An edit takes this way: Decide and change (decide.go), compare (compare.go), the step (step.go),
+// and Do (do.go). The rest is beside it: objects that lack a field although it was applied
+// (correct.go), objects of other owners (adopt.go, takeover.go), what is read for a decision
+// (read.go), and the applies that need more than one request (create.go, handover.go, invalid.go).
 //
 // # Invariants
 //

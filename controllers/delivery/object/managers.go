@@ -54,32 +54,6 @@ func fieldsOf(entry metav1.ManagedFieldsEntry) (*fieldpath.Set, error) {
 	return fields, nil
 }
 
-// withSoleOwner returns the entries of an object's managers after Fleetwright has become the only
-// owner of the fields.
-func withSoleOwner(entries []metav1.ManagedFieldsEntry, owned *fieldpath.Set, apiVersion string) ([]metav1.ManagedFieldsEntry, error) {
-	var all []metav1.ManagedFieldsEntry
-	for _, entry := range entries {
-		if entry.Subresource == "" {
-			fields, err := fieldsOf(entry)
-			if err != nil {
-				return nil, err
-			}
-			if fields = fields.Difference(owned); fields.Empty() || entry.Manager == v1alpha1.ManagedBy {
-				continue
-			}
-			if entry.FieldsV1, err = fieldsV1(fields); err != nil {
-				return nil, err
-			}
-		}
-		all = append(all, entry)
-	}
-	fields, err := fieldsV1(owned)
-	return append(all, metav1.ManagedFieldsEntry{
-		Manager: v1alpha1.ManagedBy, Operation: metav1.ManagedFieldsOperationApply, APIVersion: apiVersion,
-		Time: new(metav1.Now()), FieldsType: "FieldsV1", FieldsV1: fields,
-	}), err
-}
-
 func fieldsV1(set *fieldpath.Set) (*metav1.FieldsV1, error) {
 	raw, err := set.ToJSON()
 	if err != nil {

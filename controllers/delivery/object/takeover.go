@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -89,6 +90,32 @@ func (m *Member) takeOwnership(ctx context.Context, existing client.Object, desi
 		return err
 	}
 	return m.setManagedFields(ctx, existing, entries, desired)
+}
+
+// withSoleOwner returns the entries of an object's managers after Fleetwright has become the only
+// owner of the fields.
+func withSoleOwner(entries []metav1.ManagedFieldsEntry, owned *fieldpath.Set, apiVersion string) ([]metav1.ManagedFieldsEntry, error) {
+	var all []metav1.ManagedFieldsEntry
+	for _, entry := range entries {
+		if entry.Subresource == "" {
+			fields, err := fieldsOf(entry)
+			if err != nil {
+				return nil, err
+			}
+			if fields = fields.Difference(owned); fields.Empty() || entry.Manager == v1alpha1.ManagedBy {
+				continue
+			}
+			if entry.FieldsV1, err = fieldsV1(fields); err != nil {
+				return nil, err
+			}
+		}
+		all = append(all, entry)
+	}
+	fields, err := fieldsV1(owned)
+	return append(all, metav1.ManagedFieldsEntry{
+		Manager: v1alpha1.ManagedBy, Operation: metav1.ManagedFieldsOperationApply, APIVersion: apiVersion,
+		Time: new(metav1.Now()), FieldsType: "FieldsV1", FieldsV1: fields,
+	}), err
 }
 
 // setManagedFields replaces the managed fields of an object, and then applies the desired state.

@@ -42,7 +42,7 @@ func TestCreated_object_that_the_cache_does_not_show_yet(t *testing.T) {
 
 			// It may have been deleted before the cache has shown it.
 			s.must(onMember.Delete(t.Context(), object(s)))
-			w.memories.of(s.app).unseen[kind] = time.Now().Add(-maxCacheLag)
+			w.memories.of(s.app).ofKind(kind).createTime = time.Now().Add(-maxCacheLag)
 			w.reconcileOnce()
 			s.expectWorkload(running)
 

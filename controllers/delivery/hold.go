@@ -1,0 +1,109 @@
+package delivery
+
+import (
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/entries"
+	"github.com/fleetwright/fleetwright/controllers/lineage"
+	"github.com/fleetwright/fleetwright/controllers/observation"
+)
+
+// hold reports whether nothing may be applied before the planner has answered, and asks it then.
+func (r *reconciler) hold(ctx context.Context, t task) (isHeld bool, result reconcile.Result, err error) {
+	if isHeld, result, err := r.holdTakenBack(ctx, t); isHeld {
+		return true, result, err
+	}
+	if r.mayCreate(t) {
+		return false, reconcile.Result{}, nil
+	}
+	r.report(t, observation.Observation{
+		Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, Missing: true,
+		Message: "the workload is missing; it is created when all clusters of the AppService have reported what they have, or after half a minute",
+	})
+	return true, reconcile.Result{}, nil // the entry will say when it may be created
+}
+
+// mayCreate reports whether objects may be created on the member. A missing Deployment is created if this
+// process has seen or created it since the current look, if the AppService or the entry is new since then,
+// or if the planner has answered. Where the first delivery failed, nothing is missing: it is tried again,
+// and a restart does not change the entry.
+// docs/decisions/a-missing-workload-is-a-question.md says why.
+func (r *reconciler) mayCreate(t task) bool {
+	look := r.looks.of(t.app.UID).ID
+	may := t.objects.deployment != nil || t.memory.seenSince == look ||
+		t.entry.Recreate == look || r.looks.isNew(t.app.UID, r.cluster) ||
+		t.entry.Phase == v1alpha1.ClusterFailed && t.entry.ObservedGeneration == 0
+	if may {
+		t.memory.seenSince = look
+		r.looks.forgetEntry(t.app.UID, r.cluster)
+	}
+	return may
+}
+
+// holdTakenBack reports whether the Deployment must not be changed yet, because the first look at
+// it shows that a restore of the hub has taken back the revision of the entry. The planner decides
+// then whether the entry takes over what the cluster runs, or answers in the entry that the
+// Deployment is to be changed.
+func (r *reconciler) holdTakenBack(ctx context.Context, t task) (isHeld bool, result reconcile.Result, err error) {
+	look := r.looks.of(t.app.UID).ID
+	if t.memory.seenSince == look || t.entry.Recreate == look || !isTakenBack(t.app, t.entry, t.objects) {
+		return false, reconcile.Result{}, nil
+	}
+	isConfirmed, err := r.confirmTakenBack(ctx, t)
+	if err != nil {
+		return true, reconcile.Result{}, err
+	}
+	if !isConfirmed { // a cache is behind
+		return true, reconcile.Result{RequeueAfter: conflictRetry}, nil
+	}
+	r.report(t, observation.Observation{
+		Phase: v1alpha1.ClusterProgressing, Reason: v1alpha1.ReasonRollingOut, IsTakenBack: true,
+		Message: "the cluster runs another revision than the hub has recorded, as after a restore of the hub",
+	})
+	return true, reconcile.Result{}, nil // the entry will say what to do
+}
+
+// isTakenBack reports whether the Deployment shows that the revision of the entry was taken back.
+func isTakenBack(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, found objects) bool {
+	return found.isOwned("Deployment") && lineage.IsTakenBack(app, entry, found.facts["Deployment"].Stamp)
+}
+
+// confirmTakenBack reports whether the hub and the member themselves show that the revision of the entry
+// was taken back. The report may halt a rollout, so a cache that lags must not cause it.
+func (r *reconciler) confirmTakenBack(ctx context.Context, t task) (bool, error) {
+	app, entry, err := r.liveEntry(ctx, t)
+	if err != nil || entry == nil || entry.Revision != t.entry.Revision {
+		return false, err
+	}
+	found, err := r.reader.fromMember(ctx, app, entry)
+	if err != nil {
+		return false, err
+	}
+	return isTakenBack(app, entry, found), nil
+}
+
+// liveEntry returns the AppService of a task and its entry as the hub itself has them. Both are nil if
+// it does not have them any more.
+func (r *reconciler) liveEntry(ctx context.Context, t task) (*v1alpha1.AppService, *v1alpha1.ClusterStatus, error) {
+	app := &v1alpha1.AppService{}
+	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, nil, nil
+		}
+		return nil, nil, fmt.Errorf("read AppService: %w", err)
+	}
+	if app.UID != t.app.UID {
+		return nil, nil, nil
+	}
+	entry, _, err := entries.Of(ctx, r.hubLive, app, r.cluster)
+	if err != nil || entry == nil {
+		return nil, nil, err
+	}
+	return withRevisionOf(app, entry), entry, nil
+}
