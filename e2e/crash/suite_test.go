@@ -72,6 +72,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/internal/environment/kwok"
+	"github.com/fleetwright/fleetwright/internal/sample"
 )
 
 var (
@@ -120,9 +121,9 @@ func TestMain(m *testing.M) {
 	for i := range *moreFlag {
 		members = append(members, fmt.Sprintf("west-%d", i+1))
 	}
-	sample, isSample := framework.Sample()
+	number, isSample := sample.Number()
 	if *seedFlag == 0 {
-		*seedFlag = cmp.Or(sample, uint64(time.Now().Unix()))
+		*seedFlag = cmp.Or(number, uint64(time.Now().Unix()))
 	}
 	useSlices = *slicesFlag == "on" || *slicesFlag == "" && rand.New(rand.NewPCG(*seedFlag, 1)).IntN(2) == 1
 	fmt.Printf("crash: -crash.seed %d, entries in slices: %v\n", *seedFlag, useSlices)
@@ -131,11 +132,11 @@ func TestMain(m *testing.M) {
 	}
 	allSteps = slices.Clone(scenario)
 	if isSample && *everyFlag == 0 && *takeFlag == "" && *stepFlag == "" {
-		*takeFlag = parts[sample%uint64(len(parts))]
+		*takeFlag = parts[number%uint64(len(parts))]
 		if useSlices {
 			*takeFlag += "," + intoStatus
 		}
-		fmt.Printf("crash: SAMPLE=%d: -crash.take '%s'; all: make crash\n", sample, *takeFlag)
+		fmt.Printf("crash: SAMPLE=%d: -crash.take '%s'; all: make crash\n", number, *takeFlag)
 	}
 	if err := selectSteps(); err != nil {
 		fmt.Fprintln(os.Stderr, "crash:", err)

@@ -53,6 +53,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/internal/environment/kwok"
 	"github.com/fleetwright/fleetwright/internal/machine"
+	"github.com/fleetwright/fleetwright/internal/sample"
 )
 
 // settings are the values of the flags.
@@ -138,8 +139,8 @@ func parse(args []string) (s settings, err error) {
 	if s.length < minLength || s.apps < 4 || len(s.members) < 2 {
 		return s, fmt.Errorf("-length must be at least %s, -apps at least 4, and -members at least two names", minLength)
 	}
-	if sample, isSample := framework.Sample(); isSample && s.seed == 0 {
-		s.seed = sample
+	if number, isSample := sample.Number(); isSample && s.seed == 0 {
+		s.seed = number
 	}
 	for s.seed == 0 {
 		s.seed = uint64(rand.Uint32())

@@ -52,8 +52,8 @@ type run struct {
 	lag        time.Duration // the largest delay of an action
 	sampled    time.Time
 	reported   time.Time
-	memory     []sample // in MiB, while the operator is not restarted
-	goroutines []sample
+	memory     []measured // in MiB, while the operator is not restarted
+	goroutines []measured
 
 	results  []string // what was measured at the end
 	findings []string // what is wrong
@@ -160,8 +160,8 @@ func (r *run) sample(ctx context.Context) error {
 	if err != nil {
 		return nil //nolint:nilerr // it has exited: see supervise
 	}
-	r.memory = append(r.memory, sample{at, memory})
-	r.goroutines = append(r.goroutines, sample{at, goroutines})
+	r.memory = append(r.memory, measured{at, memory})
+	r.goroutines = append(r.goroutines, measured{at, goroutines})
 	return nil
 }
 

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// sample is a measured value.
-type sample struct {
+// measured is a value at a time.
+type measured struct {
 	at    time.Duration // since the start of the soak
 	value float64
 }
@@ -26,7 +26,7 @@ const blocks = 10
 
 // newTrend fits a line by least squares. It first replaces each tenth of the samples by its mean:
 // neighbouring samples depend on each other, and so would make the error look small.
-func newTrend(samples []sample) trend {
+func newTrend(samples []measured) trend {
 	if len(samples) < 2*blocks {
 		return trend{samples: len(samples), deviation: math.Inf(1)}
 	}

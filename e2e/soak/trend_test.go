@@ -8,13 +8,13 @@ import (
 
 // walk returns the samples of a value that varies around a line. Each sample depends on the one
 // before, as the memory of a process does.
-func walk(random *rand.Rand, n int, start, perMinute, noise float64) []sample {
-	var all []sample
+func walk(random *rand.Rand, n int, start, perMinute, noise float64) []measured {
+	var all []measured
 	state := 0.0
 	for i := range n {
 		at := time.Duration(i) * 2 * time.Second
 		state = 0.8*state + noise*random.NormFloat64()
-		all = append(all, sample{at: at, value: start + perMinute*at.Minutes() + state})
+		all = append(all, measured{at: at, value: start + perMinute*at.Minutes() + state})
 	}
 	return all
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/fleetwright/fleetwright/e2e/framework"
 	"github.com/fleetwright/fleetwright/internal/environment"
 	"github.com/fleetwright/fleetwright/internal/environment/kwok"
+	"github.com/fleetwright/fleetwright/internal/sample"
 )
 
 var (
@@ -100,8 +101,8 @@ func newFleet(t *testing.T, members ...string) *fleet {
 // skipUnlessSampled skips a test of the two restores that is not the one of a sample.
 func skipUnlessSampled(t *testing.T, number uint64) {
 	t.Helper()
-	if sample, isSample := framework.Sample(); isSample && sample%2 != number {
-		t.Skipf("SAMPLE=%d is the other restore; both: make e2e SAMPLE=0", sample)
+	if commit, isSample := sample.Number(); isSample && commit%2 != number {
+		t.Skipf("SAMPLE=%d is the other restore; both: make e2e SAMPLE=0", commit)
 	}
 }
 

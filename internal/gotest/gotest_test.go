@@ -3,6 +3,7 @@ package main
 import (
 	"go/parser"
 	"go/token"
+	"path"
 	"strings"
 	"testing"
 	"time"
@@ -68,7 +69,7 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 	} {
 		r.line(line + "\n")
 	}
-	err := r.finish(1)
+	err := r.finish()
 	const want = "ok  \texample/fast\t0.1s\n" +
 		"... 1m30s: 1 of 3 packages done; running: example/slow for 1m30s, 1 tests done\n" +
 		"    a.go:2: bad\n" +
@@ -76,11 +77,54 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 		"FAIL\texample/slow\t95s\n" +
 		"b.go:1:1: syntax error\n" +
 		"FAIL\texample/broken [build failed]\n" +
-		"3 packages, 1 of them with the race detector, took 1m30s\n"
+		"3 packages took 1m30s\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	if err == nil || err.Error() != "failed: example/slow, example/broken" {
 		t.Errorf("got error %v", err)
+	}
+}
+
+// In a package without goroutines, no test is run with the race detector. In one that starts API
+// servers, each test runs once: in a sample with the race detector, or without it.
+func TestGroups_run_each_test_once(t *testing.T) {
+	t.Setenv("SAMPLE", "1")
+	packages, err := list(t.Context(), []string{"../../controllers/delivery", "../../controllers/rollout", "../leasefence", "../wait"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for which, want := range map[string]string{
+		"concurrent": "race delivery leasefence; plain delivery leasefence; race wait; plain rollout",
+		"all":        "race delivery leasefence rollout wait",
+		"none":       "plain delivery leasefence rollout wait",
+	} {
+		all, err := groups(which, packages, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, g := range all {
+			line := map[bool]string{true: "race", false: "plain"}[g.isRaced]
+			for _, name := range g.packages {
+				line += " " + path.Base(name)
+			}
+			got = append(got, line)
+		}
+		if got := strings.Join(got, "; "); got != want {
+			t.Errorf("%s: got %s, want %s", which, got, want)
+		}
+	}
+	all, err := groups("concurrent", packages, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	taken, isRun := strings.CutPrefix(all[0].flags[0], "-run=")
+	left, isSkip := strings.CutPrefix(all[1].flags[0], "-skip=")
+	if !isRun || !isSkip || taken != left || strings.Count(taken, "|") < 20 {
+		t.Errorf("the sample is %s, and without the race detector runs what is not %s", taken, left)
+	}
+	if all, _ = groups("concurrent", packages, false); len(all) != 2 {
+		t.Errorf("without a sample, there are %d groups", len(all))
 	}
 }

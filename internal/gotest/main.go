@@ -4,13 +4,15 @@
 //
 // The first argument says which packages are tested with the race detector. It makes tests several
 // times slower, and finds nothing in a package without concurrency. So `concurrent` takes the packages
-// that start or synchronize goroutines: see isConcurrent. Flags are passed to `go test`.
+// that start or synchronize goroutines: see isConcurrent. Of those whose tests start API servers, it
+// takes a sample of the tests (package sample), and runs the others without the race detector. Flags
+// are passed to `go test`; there is no sample if they choose the tests.
 //
 // `go test` prints the results of many packages in the order of its arguments, so one slow package
 // hides all others. gotest prints the result of a package when it ends: the line of `go test`, and
 // before it the output of the tests that failed. Every half minute, it prints what runs.
 //
-// The package imports only the standard library, so that `go run` downloads no module.
+// Only the standard library is imported, so that `go run` downloads no module.
 package main
 
 import (
@@ -24,6 +26,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/fleetwright/fleetwright/internal/sample"
 )
 
 func main() {
@@ -52,29 +56,34 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	raced, plain, err := divide(args[0], packages)
+	selects := func(flag string) bool { return strings.HasPrefix(flag, "-run") || strings.HasPrefix(flag, "-skip") }
+	_, isSample := sample.Number()
+	parts, err := groups(args[0], packages, isSample && !slices.ContainsFunc(flags, selects))
 	if err != nil {
 		return err
 	}
-	r := newReport(os.Stdout, time.Now, len(raced)+len(plain))
-	for _, group := range []struct {
-		flags, packages []string
-		env             []string
-	}{
-		{append([]string{"-race"}, flags...), raced, []string{"CGO_ENABLED=1"}}, // it needs cgo
-		{flags, plain, nil},
-	} {
-		if len(group.packages) == 0 || ctx.Err() != nil {
-			continue
+	total := 0
+	for _, g := range parts {
+		total += len(g.packages)
+	}
+	r := newReport(os.Stdout, time.Now, total)
+	for _, g := range parts {
+		if ctx.Err() != nil {
+			break
 		}
-		if err := r.follow(goTest(ctx, group.flags, group.packages, group.env)); err != nil {
+		r.begin(g)
+		var env []string
+		if g.isRaced {
+			g.flags, env = append(g.flags, "-race"), []string{"CGO_ENABLED=1"} // it needs cgo
+		}
+		if err := r.follow(goTest(ctx, append(g.flags, flags...), g.packages, env)); err != nil {
 			return err
 		}
 	}
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	return r.finish(len(raced))
+	return r.finish()
 }
 
 // goTest returns the command that tests packages. A signal ends it, but its tests may clean up: a

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,18 +15,21 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/fleetwright/fleetwright/internal/sample"
 )
 
 // listed is a package as `go list -json` prints it.
 type listed struct {
 	ImportPath, Dir                    string
 	GoFiles, TestGoFiles, XTestGoFiles []string
+	TestImports, XTestImports          []string
 }
 
-// list returns the packages that have tests. Those with most code of tests are first: if a long one
-// was last, it would run alone.
+// list returns the packages that have tests. Those that start API servers are first, and of these those
+// with most code of tests: if a long one was last, it would run alone.
 func list(ctx context.Context, patterns []string) ([]listed, error) {
-	command := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles"}, patterns...)...)
+	command := exec.CommandContext(ctx, "go", append([]string{"list", "-json=ImportPath,Dir,GoFiles,TestGoFiles,XTestGoFiles,TestImports,XTestImports"}, patterns...)...)
 	command.Stderr = os.Stderr
 	output, err := command.Output()
 	if err != nil {
@@ -51,29 +55,103 @@ func list(ctx context.Context, patterns []string) ([]listed, error) {
 			packages = append(packages, p)
 		}
 	}
-	slices.SortStableFunc(packages, func(a, b listed) int { return int(sizes[b.ImportPath] - sizes[a.ImportPath]) })
+	slices.SortStableFunc(packages, func(a, b listed) int {
+		return cmp.Or(cmp.Compare(a.rank(), b.rank()), cmp.Compare(sizes[b.ImportPath], sizes[a.ImportPath]))
+	})
 	return packages, nil
 }
 
-// divide returns the import paths of the packages that are tested with the race detector, and of the
-// others.
-func divide(which string, packages []listed) (raced, plain []string, err error) {
+// group is packages whose tests run by one command.
+type group struct {
+	title    string
+	isRaced  bool
+	flags    []string // of go test
+	packages []string // import paths
+}
+
+// groups divides the packages by whether the race detector is used, and the tests of some of them if
+// there is a sample.
+func groups(which string, packages []listed, isSample bool) ([]group, error) {
+	var raced, parts, plain []listed
 	for _, p := range packages {
 		isRaced := which == "all"
 		if which == "concurrent" {
+			var err error
 			if isRaced, err = isConcurrent(p); err != nil {
-				return nil, nil, err
+				return nil, err
 			}
 		} else if which != "all" && which != "none" {
-			return nil, nil, fmt.Errorf("%q is not concurrent, all or none", which)
+			return nil, fmt.Errorf("%q is not concurrent, all or none", which)
 		}
-		if isRaced {
-			raced = append(raced, p.ImportPath)
-		} else {
-			plain = append(plain, p.ImportPath)
+		switch {
+		case isRaced && which == "concurrent" && isSample && p.startsServers():
+			parts = append(parts, p)
+		case isRaced:
+			raced = append(raced, p)
+		default:
+			plain = append(plain, p)
 		}
 	}
-	return raced, plain, nil
+	taken, err := sampled(parts)
+	if err != nil {
+		return nil, err
+	}
+	all := []group{
+		{title: fmt.Sprintf("with the race detector, one test in %d", racedOneOf), isRaced: true, flags: []string{"-run=" + taken}, packages: paths(parts)},
+		{title: "without it, the others", flags: []string{"-skip=" + taken}, packages: paths(parts)},
+		{title: "with the race detector", isRaced: true, packages: paths(raced)},
+		{title: "without it", packages: paths(plain)},
+	}
+	return slices.DeleteFunc(all, func(g group) bool { return len(g.packages) == 0 }), nil
+}
+
+func paths(packages []listed) []string {
+	var all []string
+	for _, p := range packages {
+		all = append(all, p.ImportPath)
+	}
+	return all
+}
+
+// racedOneOf: of the packages that start API servers, a run with a sample tests one test in so many with
+// the race detector. With it, their tests need three times as much CPU time.
+const racedOneOf = 4
+
+// sampled returns the regular expression of the tests of a sample.
+func sampled(packages []listed) (string, error) {
+	var names []string
+	for _, p := range packages {
+		for _, file := range append(p.TestGoFiles, p.XTestGoFiles...) {
+			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+			if err != nil {
+				return "", err
+			}
+			for _, declared := range parsed.Decls {
+				f, isFunc := declared.(*ast.FuncDecl)
+				if isFunc && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && sample.Takes(f.Name.Name, racedOneOf) {
+					names = append(names, f.Name.Name)
+				}
+			}
+		}
+	}
+	return "^(" + strings.Join(names, "|") + ")$", nil
+}
+
+func (p listed) rank() int {
+	if p.startsServers() {
+		return 0
+	}
+	return 1
+}
+
+// startsServers reports whether the tests start API servers.
+func (p listed) startsServers() bool {
+	for _, path := range append(p.TestImports, p.XTestImports...) {
+		if strings.HasSuffix(path, "internal/servertest") || strings.HasSuffix(path, "/envtest") {
+			return true
+		}
+	}
+	return false
 }
 
 // isConcurrent reports whether a file of the package, other than a test, starts or synchronizes

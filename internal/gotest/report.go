@@ -26,7 +26,7 @@ type report struct {
 	out     io.Writer
 	now     func() time.Time
 	started time.Time
-	total   int // packages
+	total   int // packages; those of two groups count twice
 
 	mutex   sync.Mutex // protects the fields below, and out
 	running map[string]*running
@@ -45,6 +45,9 @@ type running struct {
 func newReport(out io.Writer, now func() time.Time, total int) *report {
 	return &report{out: out, now: now, started: now(), total: total, running: map[string]*running{}}
 }
+
+// begin prints what the next results are of.
+func (r *report) begin(g group) { r.print("--- %d packages %s\n", len(g.packages), g.title) }
 
 // follow runs `go test -json` and reports its events. A test that fails is no error.
 func (r *report) follow(command *exec.Cmd) error {
@@ -164,8 +167,8 @@ func (r *report) print(format string, args ...any) { _, _ = fmt.Fprintf(r.out, f
 func (r *report) elapsed() time.Duration { return r.now().Sub(r.started).Round(time.Second) }
 
 // finish prints a summary, and returns an error if a package failed.
-func (r *report) finish(raced int) error {
-	r.print("%d packages, %d of them with the race detector, took %s\n", r.total, raced, r.elapsed())
+func (r *report) finish() error {
+	r.print("%d packages took %s\n", r.total, r.elapsed())
 	if len(r.failed) > 0 {
 		return errors.New("failed: " + strings.Join(r.failed, ", "))
 	}
