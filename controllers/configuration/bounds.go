@@ -22,31 +22,29 @@ func (in Input) boundSources(uses []use) (first []use, others int) {
 	if len(uses) <= MaxSources {
 		return uses, 0
 	}
-	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(in.order(a), in.order(b)) })
-	return uses[:MaxSources], len(uses) - MaxSources
-}
-
-// order returns 0 if the source is in use, and 1 otherwise.
-func (in Input) order(u use) int {
-	if in.last(u).Snapshot != "" {
-		return 0
+	order := func(u use) int { // those in use first
+		if in.last(u).Snapshot != "" {
+			return 0
+		}
+		return 1
 	}
-	return 1
+	slices.SortStableFunc(uses, func(a, b use) int { return cmp.Compare(order(a), order(b)) })
+	return uses[:MaxSources], len(uses) - MaxSources
 }
 
 // boundSize blocks the new contents that would make the configuration too large. Contents in use
 // count first. Of the new contents, those that grow least come first, so that one that shrinks makes
 // place for others.
-func (in Input) boundSize(sources []*source) {
+func boundSize(sources []*source, stored storedSnapshots) {
 	var size int64
 	var changed []*source
 	for _, s := range sources {
-		size += in.sizeInUse(s)
+		size += stored.sizeInUse(s)
 		if s.isChanged() && s.isOther() {
 			changed = append(changed, s)
 		}
 	}
-	growth := func(s *source) int64 { return s.hub.Size - in.sizeInUse(s) }
+	growth := func(s *source) int64 { return s.hub.Size - stored.sizeInUse(s) }
 	slices.SortStableFunc(changed, func(a, b *source) int { return cmp.Compare(growth(a), growth(b)) })
 	for _, s := range changed {
 		if growth(s) > 0 && size+growth(s) > MaxSize {
@@ -55,12 +53,4 @@ func (in Input) boundSize(sources []*source) {
 		}
 		size += growth(s)
 	}
-}
-
-// sizeInUse returns the size of the content that a source has in use.
-func (in Input) sizeInUse(s *source) int64 {
-	if snapshot := in.snapshot(s.last.Snapshot, s.Ref); snapshot != nil {
-		return snapshot.Size
-	}
-	return 0
 }

@@ -16,42 +16,45 @@ const stalledAfter = 10 * time.Minute
 // Decide computes the next state of the configuration of an AppService. It does not change its input.
 func Decide(in Input) Decision {
 	// 1. Find which content each source has in use, and why its present content must not be used.
+	stored, revisions := in.storedSnapshots(), in.storedRevisions()
 	uses, others := in.boundSources(in.uses())
 	sources := in.sources(uses)
-	in.boundSize(sources)
+	boundSize(sources, stored)
 	// 2. Collect the changes, and use all of them at once.
-	collected := in.collect(sources)
-	created := in.use(collected.used)
+	serials := knownSerials{in.App, in.Serial, in.Serials, stored, in.Accepted}
+	collected := collect(sources, in.Memory, in.Now)
+	created := useChanges(collected.used, serials)
 	// 3. Explain what is not in use.
-	lost := in.lost(created)
+	lost := revisions.lost(stored, created)
 	for _, s := range sources {
-		in.settle(s, lost, collected.memory.Reads[s.Ref])
+		s.settle(lost, collected.memory.Reads[s.Ref])
+		serials.settle(s)
 	}
 	decision := Decision{
 		Read: collected.read, Create: created, Lost: lost,
-		Status:        in.nextStatus(sources),
+		Status:        nextStatus(sources, in.Now),
 		Configuration: named(sources),
 		Delayed:       delayed(sources),
 		IsCollecting:  collected.isCollecting,
-		AreUnlisted:   in.areUnlisted(),
+		AreUnlisted:   revisions.areUnlisted(in.Unlisted),
 		Memory:        collected.memory,
 	}
 	// 4. Decide whether there may and must be a new revision.
 	decision.Blocker = blocker(sources, others)
-	decision.NeedsRevision = decision.Blocker == nil && !decision.IsCollecting && !in.isCurrent(decision.Configuration)
+	decision.NeedsRevision = decision.Blocker == nil && !decision.IsCollecting && !revisions.isCurrent(decision.Configuration)
 	decision.Configured = configured(decision.Status, slices.ContainsFunc(sources, func(s *source) bool { return !s.isHeld }), others)
-	wait := in.untilStalled(sources)
-	decision.Serial = in.nextHighest(decision.Status)
+	wait := untilStalled(sources, in.Now)
+	decision.Serial = serials.nextLast(decision.Status)
 	decision.IsStalled = others > 0 || wait == 0
 	decision.RecheckAfter = earlier(collected.after, max(0, wait))
 	// 5. Delete what nothing names.
-	prune, wait := in.prune(decision.Status)
+	prune, wait := stored.prune(revisions, decision.Status, in.Now)
 	decision.Prune, decision.RecheckAfter = prune, earlier(decision.RecheckAfter, wait)
 	return decision
 }
 
-// settle sets the serial of a source, and what remains to be explained about it.
-func (in Input) settle(s *source, lost []Named, reads Reads) {
+// settle sets what remains to be explained about a source.
+func (s *source) settle(lost []Named, reads Reads) {
 	isUnknown := s.hub.Presence == PresenceUnknown && !s.isBlocked && !s.isFailed
 	isLost := slices.ContainsFunc(lost, func(n Named) bool { return n.ref() == s.Ref })
 	switch {
@@ -64,7 +67,6 @@ func (in Input) settle(s *source, lost []Named, reads Reads) {
 	case s.problem == nil && !reads.OftenUntil.IsZero():
 		s.problem = s.changesOften()
 	}
-	in.settleSerial(s)
 }
 
 // maxMessage is the maximum length of a message. The schema refuses a status with a longer one.
@@ -79,14 +81,14 @@ func limit(message string) string {
 }
 
 // nextStatus returns the next status.configuration.
-func (in Input) nextStatus(sources []*source) []v1alpha1.ConfigurationStatus {
+func nextStatus(sources []*source, now time.Time) []v1alpha1.ConfigurationStatus {
 	var next []v1alpha1.ConfigurationStatus
 	for _, s := range sources {
 		status, problem := s.last, s.explain()
 		status.Reason, status.Message, status.Since = "", "", nil
 		if problem != nil {
 			status.Reason, status.Message = problem.Reason, limit(problem.Message)
-			status.Since = in.since(s, problem.Reason)
+			status.Since = s.since(problem.Reason, now)
 		}
 		next = append(next, status)
 	}
@@ -97,23 +99,23 @@ func (in Input) nextStatus(sources []*source) []v1alpha1.ConfigurationStatus {
 }
 
 // since returns when the reason of a source began.
-func (in Input) since(s *source, reason string) *metav1.Time {
-	if s.last.Reason == reason && s.last.Since != nil && !s.last.Since.After(in.Now) {
+func (s *source) since(reason string, now time.Time) *metav1.Time {
+	if s.last.Reason == reason && s.last.Since != nil && !s.last.Since.After(now) {
 		return s.last.Since
 	}
-	now := metav1.NewTime(in.Now).Rfc3339Copy() // times in a status have whole seconds
-	return &now
+	since := metav1.NewTime(now).Rfc3339Copy() // times in a status have whole seconds
+	return &since
 }
 
 // untilStalled returns the time until the AppService is stalled: 0 if it is, and a negative time if it
 // will not be.
-func (in Input) untilStalled(sources []*source) time.Duration {
+func untilStalled(sources []*source, now time.Time) time.Duration {
 	wait := time.Duration(-1)
 	for _, s := range sources {
 		if !s.isBlocked && !s.isFailed || s.isHeld || s.last.Snapshot != "" {
 			continue
 		}
-		left := max(0, stalledAfter-in.Now.Sub(in.since(s, s.problem.Reason).Time))
+		left := max(0, stalledAfter-now.Sub(s.since(s.problem.Reason, now).Time))
 		if wait < 0 || left < wait {
 			wait = left
 		}
@@ -131,16 +133,6 @@ func named(sources []*source) []Named {
 	}
 	slices.SortFunc(all, func(a, b Named) int { return a.ref().compare(b.ref()) })
 	return all
-}
-
-// isCurrent reports whether the revision of the spec names these snapshots. If that revision is not
-// known, there will be a new one anyway.
-func (in Input) isCurrent(all []Named) bool {
-	i := slices.IndexFunc(in.Revisions, func(r Revision) bool { return r.Number == in.Revision })
-	if i < 0 {
-		return len(all) == 0
-	}
-	return SameSnapshots(all, in.Revisions[i].Configuration)
 }
 
 // SameSnapshots reports whether two revisions name the same snapshots.

@@ -42,10 +42,7 @@ func (in Input) uses() []use {
 	for _, found := range in.Spec.uses() {
 		all = add(all, found)
 	}
-	for _, revision := range in.Revisions {
-		if !slices.Contains(in.InUse, revision.Number) {
-			continue
-		}
+	for revision := range in.storedRevisions().used() {
 		for _, found := range revision.Template.uses() {
 			isListed := slices.ContainsFunc(all, func(u use) bool { return u.Ref == found.Ref })
 			if found.isInPlace && !isListed {
@@ -154,13 +151,15 @@ func (s *source) accept(serial int64) {
 
 // sources returns the state of each source before anything is decided.
 func (in Input) sources(uses []use) []*source {
+	stored := in.storedSnapshots()
+	checks := sourceChecks{in.App, in.OperatorNamespace, stored}
 	sources := make([]*source, 0, len(uses))
 	for _, found := range uses {
 		s := &source{use: found, hub: in.Sources[found.Ref], last: in.last(found)}
 		s.isAdded = !slices.ContainsFunc(in.Status, s.isStatusOf)
-		s.isLost = s.last.Snapshot != "" && !IsAbsent(s.last.Snapshot) && in.snapshot(s.last.Snapshot, s.Ref) == nil
-		s.name = in.presentName(s)
-		s.block(in.obstacle(s))
+		s.isLost = s.last.Snapshot != "" && !IsAbsent(s.last.Snapshot) && stored.snapshot(s.last.Snapshot, s.Ref) == nil
+		s.name = stored.presentName(s)
+		s.block(checks.obstacle(s))
 		s.fail(s.hub.Failure)
 		sources = append(sources, s)
 	}
@@ -177,76 +176,13 @@ func (in Input) last(u use) v1alpha1.ConfigurationStatus {
 		}
 	}
 	if last.Snapshot == "" && u.isVersioned {
-		last.Snapshot = in.snapshotOfRevision(u.Ref)
+		last.Snapshot = in.storedRevisions().snapshotOf(u.Ref)
 	}
 	if last.Snapshot == "" && u.isInPlace {
-		last.Snapshot, last.Serial = in.newestInPlace(u.Ref)
+		last.Snapshot, last.Serial = in.storedSnapshots().newest(u.Ref)
 	}
 	if IsAbsent(last.Snapshot) && !u.isOptional { // it is required now
 		last.Snapshot, last.ObservedVersion = "", ""
 	}
 	return last
 }
-
-// snapshotOfRevision returns the snapshot of a source in the revision of the spec, or "". If that is
-// not known, because the status was lost, it is the newest revision.
-func (in Input) snapshotOfRevision(ref Ref) string {
-	number := in.Revision
-	if number == 0 {
-		for _, revision := range in.Revisions {
-			number = max(number, revision.Number)
-		}
-	}
-	for _, revision := range in.Revisions {
-		for _, named := range revision.Configuration {
-			if revision.Number == number && named.ref() == ref {
-				return named.Snapshot
-			}
-		}
-	}
-	return ""
-}
-
-// newestInPlace returns the snapshot of a source with the highest serial, or "".
-func (in Input) newestInPlace(ref Ref) (name string, serial int64) {
-	for _, snapshot := range in.Snapshots {
-		if snapshot.Ref == ref && snapshot.Owner == in.UID && snapshot.Serial > serial {
-			name, serial = snapshot.Name, snapshot.Serial
-		}
-	}
-	return name, serial
-}
-
-// object returns the object of the hub with this name and the kind of a source, or nil.
-func (in Input) object(name string, ref Ref) *Snapshot {
-	for i := range in.Snapshots {
-		if found := &in.Snapshots[i]; found.Name == name && found.Kind == ref.Kind {
-			return found
-		}
-	}
-	return nil
-}
-
-// snapshot returns the stored snapshot of a source with this name, or nil.
-func (in Input) snapshot(name string, ref Ref) *Snapshot {
-	if found := in.object(name, ref); found != nil && found.Owner == in.UID {
-		return found
-	}
-	return nil
-}
-
-// presentName returns the name of the snapshot of the present content, or "" if it was not read.
-func (in Input) presentName(s *source) string {
-	isNew := s.last.Snapshot == "" || IsAbsent(s.last.Snapshot)
-	switch {
-	case s.hub.Presence == PresenceAbsent && s.isOptional && isNew:
-		return cmp.Or(s.last.Snapshot, AbsentName(in.identity(s.Ref)))
-	case s.hub.Presence != PresenceFound, s.hub.Digest == Digest{}:
-		return ""
-	case s.hub.EqualTo != "" && in.snapshot(s.hub.EqualTo, s.Ref) != nil:
-		return s.hub.EqualTo
-	}
-	return Name(in.identity(s.Ref), s.hub.Digest)
-}
-
-func (in Input) identity(ref Ref) Identity { return Identity{in.App.Namespace, in.App.Name, ref} }
