@@ -72,7 +72,8 @@ type group struct {
 // groups divides the packages by whether the race detector is used, and the tests of some of them if
 // there is a sample.
 func groups(which string, packages []listed, isSample bool) ([]group, error) {
-	var raced, parts, plain []listed
+	var raced, sampled, divided, plain []listed
+	var taken []string
 	for _, p := range packages {
 		isRaced := which == "all"
 		if which == "concurrent" {
@@ -85,20 +86,24 @@ func groups(which string, packages []listed, isSample bool) ([]group, error) {
 		}
 		switch {
 		case isRaced && which == "concurrent" && isSample && p.startsServers():
-			parts = append(parts, p)
+			tests, err := sampledTests(p)
+			if err != nil {
+				return nil, err
+			}
+			if taken = append(taken, tests...); len(tests) > 0 {
+				sampled = append(sampled, p)
+			}
+			divided = append(divided, p)
 		case isRaced:
 			raced = append(raced, p)
 		default:
 			plain = append(plain, p)
 		}
 	}
-	taken, err := sampled(parts)
-	if err != nil {
-		return nil, err
-	}
+	pattern := "^(" + strings.Join(taken, "|") + ")$"
 	all := []group{
-		{title: fmt.Sprintf("with the race detector, one test in %d", racedOneOf), isRaced: true, flags: []string{"-run=" + taken}, packages: paths(parts)},
-		{title: "without it, the others", flags: []string{"-skip=" + taken}, packages: paths(parts)},
+		{title: fmt.Sprintf("with the race detector, one test in %d", racedOneOf), isRaced: true, flags: []string{"-run=" + pattern}, packages: paths(sampled)},
+		{title: "without it, the other tests", flags: []string{"-skip=" + pattern}, packages: paths(divided)},
 		{title: "with the race detector", isRaced: true, packages: paths(raced)},
 		{title: "without it", packages: paths(plain)},
 	}
@@ -117,24 +122,22 @@ func paths(packages []listed) []string {
 // the race detector. With it, their tests need three times as much CPU time.
 const racedOneOf = 4
 
-// sampled returns the regular expression of the tests of a sample.
-func sampled(packages []listed) (string, error) {
-	var names []string
-	for _, p := range packages {
-		for _, file := range append(p.TestGoFiles, p.XTestGoFiles...) {
-			parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
-			if err != nil {
-				return "", err
-			}
-			for _, declared := range parsed.Decls {
-				f, isFunc := declared.(*ast.FuncDecl)
-				if isFunc && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && sample.Takes(f.Name.Name, racedOneOf) {
-					names = append(names, f.Name.Name)
-				}
+// sampledTests returns the tests of a package that a sample takes.
+func sampledTests(p listed) ([]string, error) {
+	var taken []string
+	for _, file := range append(p.TestGoFiles, p.XTestGoFiles...) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(p.Dir, file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			return nil, err
+		}
+		for _, declared := range parsed.Decls {
+			f, isFunc := declared.(*ast.FuncDecl)
+			if isFunc && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && sample.Takes(f.Name.Name, racedOneOf) {
+				taken = append(taken, f.Name.Name)
 			}
 		}
 	}
-	return "^(" + strings.Join(names, "|") + ")$", nil
+	return taken, nil
 }
 
 func (p listed) rank() int {
