@@ -134,7 +134,7 @@ func (m *member) finishAttempt(ctx context.Context) {
 			m.active.scheduleProbe(m.options.ProbeInterval)
 		}
 		m.backoff.attempts, m.backoff.probes = attemptBackoff, stall.Record{}
-		m.update(func(s *snapshot) {
+		m.shared.update(func(s *snapshot) {
 			s.ready, s.credentials, s.expiry, s.contestedID = memberConnected, credentialsAccepted, a.want.config.Expiry(), ""
 			s.renewalFailure = ""
 			if id := m.active.info.id; s.info.id != id { // otherwise the info stays
@@ -148,7 +148,7 @@ func (m *member) finishAttempt(ctx context.Context) {
 // desired state says nothing about that state, and one that this process may have caused says
 // nothing about the member.
 func (m *member) delayNextAttempt(a *attempt) {
-	if m.latestDesired().endsBackoff(a.want) {
+	if m.shared.latestDesired().endsBackoff(a.want) {
 		return
 	}
 	m.backoff.retryAt = time.Now().Add(m.backoff.attempts.Step())
@@ -156,7 +156,7 @@ func (m *member) delayNextAttempt(a *attempt) {
 		m.log.V(1).Info("An attempt to connect was inconclusive", "reason", transport.SafeMessage(a.err))
 		return
 	}
-	m.update(func(s *snapshot) { s.recordFailure(a.err, a.want.config, m.active != nil) })
+	m.shared.update(func(s *snapshot) { s.recordFailure(a.err, a.want.config, m.active != nil) })
 	if m.active == nil && m.backoff.probes.IsLost() {
 		m.options.OnUnreachable(m.name.String())
 	}

@@ -28,8 +28,8 @@ func (e *identityError) Error() string { return e.message }
 // identify returns an error unless a reachable cluster may be the member: it must have the pinned
 // or the acknowledged identity, and no other member may own that identity.
 func (m *member) identify(ctx context.Context, id types.UID) error {
-	want := m.latestDesired()
-	pinned := cmp.Or(want.pinned, m.observed().info.id)
+	want := m.shared.latestDesired()
+	pinned := cmp.Or(want.pinned, m.shared.observed().info.id)
 	if pinned != "" && id != pinned && id != want.acknowledged {
 		shown := transport.Truncate(transport.Sanitize(string(id)), maxShortText)
 		return &identityError{reason: v1alpha1.ReasonIdentityChanged, message: fmt.Sprintf(
@@ -83,7 +83,7 @@ func (p *Provider) claimIdentity(ctx context.Context, m *member, id types.UID) e
 
 // releaseUnusedClaims releases claimed identities that are not the member's.
 func (m *member) releaseUnusedClaims() {
-	keep := cmp.Or(m.observed().info.id, m.latestDesired().pinned)
+	keep := cmp.Or(m.shared.observed().info.id, m.shared.latestDesired().pinned)
 	if m.active != nil {
 		keep = m.active.info.id
 	}

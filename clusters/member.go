@@ -2,17 +2,14 @@ package clusters
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/go-logr/logr"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 
-	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/clusters/stall"
 )
 
@@ -39,13 +36,9 @@ type member struct {
 	options  *Options
 	provider *Provider
 	log      logr.Logger
-	wake     chan struct{}
 	cancel   context.CancelFunc
-
-	mu       sync.Mutex
-	desired  desiredState
-	rejected *kubeconfig.RejectedError // why the Secret is rejected, or nil
-	snapshot snapshot                  // of the connection
+	// shared is what the reconciler wants and sees.
+	shared *sharedState
 
 	// Only the member's goroutine uses the following fields.
 
@@ -54,9 +47,23 @@ type member struct {
 	// attempt is the attempt that is running; nil if there is none.
 	attempt *attempt
 	backoff backoffState
-	// renewal is the renewal of the token that is running; nil if there is none.
-	renewal  *renewal
-	renewals renewalBackoff
+	renewer renewer
+}
+
+// newMember returns a member that does not run yet.
+func newMember(provider *Provider, name multicluster.ClusterName, secret types.NamespacedName, cancel context.CancelFunc) *member {
+	m := &member{
+		name:     name,
+		secret:   secret,
+		options:  &provider.options,
+		provider: provider,
+		log:      ctrl.Log.WithName("clusters").WithValues("cluster", name),
+		cancel:   cancel,
+		backoff:  backoffState{attempts: attemptBackoff, sessions: sessionBackoff},
+	}
+	m.shared = newSharedState(m.log, func() { provider.onSnapshotChange(secret) })
+	m.renewer = renewer{member: m}
+	return m
 }
 
 // backoffState determines when the next attempt may start.
@@ -69,72 +76,4 @@ type backoffState struct {
 	attempts, sessions wait.Backoff
 	// probes is what the attempts have shown since the last one that succeeded.
 	probes stall.Record
-}
-
-// setDesired gives the member a new desired state. A rejected kubeconfig changes only what is
-// reported.
-func (m *member) setDesired(d desiredState, rejected *kubeconfig.RejectedError) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.rejected = rejected
-	if rejected != nil {
-		return
-	}
-	if known := m.desired.config; known != nil && known.Equal(d.config) {
-		d.config = known
-	}
-	if m.desired == d {
-		return
-	}
-	m.desired = d
-	select {
-	case m.wake <- struct{}{}:
-	default:
-	}
-}
-
-func (m *member) latestDesired() desiredState {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.desired
-}
-
-// latestAccepted returns the desired state, and false if the Secret has a newer kubeconfig that is
-// rejected.
-func (m *member) latestAccepted() (desiredState, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.desired, m.rejected == nil
-}
-
-// observed returns the snapshot of the member, including the reason if its Secret is rejected.
-func (m *member) observed() snapshot {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	s := m.snapshot
-	s.renewal = m.desired.renewal
-	if m.rejected == nil {
-		return s
-	}
-	s.credentials = conditionState{metav1.ConditionFalse, m.rejected.Reason, m.rejected.Message}
-	if m.desired.config == nil {
-		s.ready = conditionState{metav1.ConditionFalse, v1alpha1.ReasonNoConnection, "there is no accepted kubeconfig; see condition " + v1alpha1.ConditionCredentialsValid}
-	}
-	return s
-}
-
-// update changes the snapshot of the member, and reports the change to the reconciler.
-func (m *member) update(change func(*snapshot)) {
-	m.mu.Lock()
-	before := m.snapshot
-	change(&m.snapshot)
-	after := m.snapshot
-	m.mu.Unlock()
-	if after.equal(before) {
-		return
-	}
-	if after.ready != before.ready {
-		m.log.Info("Readiness changed", "status", after.ready.status, "reason", after.ready.reason, "message", after.ready.message)
-	}
-	m.provider.onSnapshotChange(m.secret)
 }

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
@@ -135,16 +134,7 @@ func (p *Provider) ensureMember(name multicluster.ClusterName, secret types.Name
 		return m
 	}
 	ctx, cancel := context.WithCancel(p.lifetime)
-	m := &member{
-		name:     name,
-		secret:   secret,
-		options:  &p.options,
-		provider: p,
-		log:      ctrl.Log.WithName("clusters").WithValues("cluster", name),
-		wake:     make(chan struct{}, 1),
-		cancel:   cancel,
-		backoff:  backoffState{attempts: attemptBackoff, sessions: sessionBackoff},
-	}
+	m := newMember(p, name, secret, cancel)
 	p.members[name] = m
 	p.running.Go(func() { m.run(ctx) })
 	return m
@@ -183,7 +173,7 @@ func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for _, m := range p.members {
-		if m.observed().contestedID == id {
+		if m.shared.observed().contestedID == id {
 			secrets = append(secrets, m.secret)
 		}
 	}

@@ -163,20 +163,20 @@ func (r *Reconciler) join(ctx context.Context, memberSecret *kubeconfig.MemberSe
 			"MemberCluster %s was created from another Secret; rename one of the two Secrets", memberSecret.Name)
 		return nameRetry, nil
 	}
-	contested := m.observed().contestedID
+	contested := m.shared.observed().contestedID
 	owner, err := r.ownerOf(ctx, contested)
 	if err != nil {
 		return 0, err
 	}
 	config, rejected := memberSecret.Parse(r.provider.options.Policy)
-	m.setDesired(desiredState{
+	m.shared.setDesired(desiredState{
 		config:       config,
 		renewal:      memberSecret.Renewal(config),
 		pinned:       mc.Status.ClusterID,
 		acknowledged: types.UID(mc.Annotations[v1alpha1.AnnotationAcceptIdentity]),
 		rival:        rival{contested, owner},
 	}, rejected)
-	observed := m.observed()
+	observed := m.shared.observed()
 	if err := r.publish(ctx, memberSecret, mc, observed); err != nil {
 		return 0, err
 	}

@@ -22,7 +22,16 @@ import (
 // write to the hub.
 const renewalTimeout = 30 * time.Second
 
-// renewal is one renewal of the token of a member, in a separate goroutine.
+// renewer renews the token of a member, if its Secret asks for it. Only the goroutine of the member
+// uses it; each renewal has a separate goroutine.
+type renewer struct {
+	member *member
+	// running is the renewal that is running; nil if there is none.
+	running *renewal
+	backoff renewalBackoff
+}
+
+// renewal is one renewal of the token of a member.
 type renewal struct {
 	// of is the session that asks the member, and config the kubeconfig whose token is renewed.
 	of     *session
@@ -43,15 +52,16 @@ func (r *renewal) ended() <-chan struct{} {
 	return r.done
 }
 
-// startRenewal starts a renewal of the token in use, which ends with the session at the latest.
-func (m *member) startRenewal() {
-	r := &renewal{of: m.active.session, config: m.active.config, done: make(chan struct{})}
-	m.renewal = r
+// start starts a renewal of the token in use, which ends with the session at the latest.
+func (r *renewer) start() {
+	active := r.member.active
+	next := &renewal{of: active.session, config: active.config, done: make(chan struct{})}
+	r.running = next
 	go func() {
-		defer close(r.done)
-		ctx, cancel := context.WithTimeout(r.of.ctx, renewalTimeout)
+		defer close(next.done)
+		ctx, cancel := context.WithTimeout(next.of.ctx, renewalTimeout)
 		defer cancel()
-		r.issued, r.err = m.renew(ctx, r)
+		next.issued, next.err = r.renew(ctx, next)
 	}()
 }
 
@@ -59,12 +69,13 @@ func (m *member) startRenewal() {
 // the Secret then brings the token back, and it is swapped in place as after any other edit. renew
 // returns the renewal of the new token.
 // docs/decisions/the-hub-renews-tokens.md says why.
-func (m *member) renew(ctx context.Context, r *renewal) (kubeconfig.Renewal, error) {
-	secret, due, err := m.readRenewable(ctx, r.config)
+func (r *renewer) renew(ctx context.Context, next *renewal) (kubeconfig.Renewal, error) {
+	m := r.member
+	secret, due, err := r.readRenewable(ctx, next.config)
 	if err != nil {
 		return kubeconfig.Renewal{}, err
 	}
-	token, err := requestToken(ctx, r.of.connection, due)
+	token, err := requestToken(ctx, next.of.connection, due)
 	if err != nil {
 		return kubeconfig.Renewal{}, err
 	}
@@ -79,7 +90,7 @@ func (m *member) renew(ctx context.Context, r *renewal) (kubeconfig.Renewal, err
 	switch id, err := m.try(ctx, config); {
 	case err != nil:
 		return kubeconfig.Renewal{}, &trialError{err}
-	case id != r.of.info.id:
+	case id != next.of.info.id:
 		return kubeconfig.Renewal{}, &trialError{errAnotherCluster}
 	}
 	return issued, m.provider.writeSecret(ctx, secret, renewed, issued)
@@ -87,7 +98,8 @@ func (m *member) renew(ctx context.Context, r *renewal) (kubeconfig.Renewal, err
 
 // readRenewable returns the Secret of the member and the renewal that it asks for. It returns
 // errSecretChanged unless the Secret has the kubeconfig that is in use, and asks for a renewal.
-func (m *member) readRenewable(ctx context.Context, inUse *kubeconfig.Config) (*kubeconfig.MemberSecret, kubeconfig.Renewal, error) {
+func (r *renewer) readRenewable(ctx context.Context, inUse *kubeconfig.Config) (*kubeconfig.MemberSecret, kubeconfig.Renewal, error) {
+	m := r.member
 	secret, err := m.provider.readSecret(ctx, m.secret)
 	if err != nil {
 		return nil, kubeconfig.Renewal{}, err
@@ -127,55 +139,56 @@ func requestToken(ctx context.Context, member *transport.Client, like kubeconfig
 // minTokenSeconds is the shortest lifetime that an API server accepts in a TokenRequest.
 const minTokenSeconds = 600
 
-// finishRenewal processes the result of the renewal.
-func (m *member) finishRenewal(ctx context.Context) {
-	r := m.renewal
-	m.renewal = nil
+// finish processes the result of the renewal.
+func (r *renewer) finish(ctx context.Context) {
+	ended, m := r.running, r.member
+	r.running = nil
 	if ctx.Err() != nil {
 		return
 	}
 	now := time.Now()
 	switch {
-	case r.err == nil:
-		m.log.Info("Renewed the token", "expires", r.issued.Expires)
+	case ended.err == nil:
+		m.log.Info("Renewed the token", "expires", ended.issued.Expires)
 		tokenRenewals.WithLabelValues(m.name.String(), resultRenewed).Inc()
 		// Until the watch has brought the Secret back, the old token is in use.
-		m.renewals = afterRenewal(now, r.issued)
-		m.update(func(s *snapshot) { s.renewalFailure = "" })
-	case m.active == nil || m.active.session != r.of || m.active.config != r.config, isTemporary(r.err):
+		r.backoff = afterRenewal(now, ended.issued)
+		m.shared.update(func(s *snapshot) { s.renewalFailure = "" })
+	case m.active == nil || m.active.session != ended.of || m.active.config != ended.config, isTemporary(ended.err):
 		// The failure says nothing about the token that is in use now.
-		m.renewals = m.renewals.delayed(now, r.config)
+		r.backoff = r.backoff.delayed(now, ended.config)
 	default:
-		message := renewalFailure(r.err)
+		message := renewalFailure(ended.err)
 		m.log.Info("The renewal of the token failed", "message", message)
 		tokenRenewals.WithLabelValues(m.name.String(), resultFailed).Inc()
-		m.renewals = m.renewals.failed(now, r.config)
-		if m.renewals.needsReport(now, r.err) {
-			m.update(func(s *snapshot) { s.renewalFailure = message })
+		r.backoff = r.backoff.failed(now, ended.config)
+		if r.backoff.needsReport(now, ended.err) {
+			m.shared.update(func(s *snapshot) { s.renewalFailure = message })
 		}
 	}
 }
 
-// abortRenewal waits for the end of the renewal, if there is one. The session has ended before, so
-// the renewal ends at once.
-func (m *member) abortRenewal() {
-	if m.renewal != nil {
-		<-m.renewal.done
-		m.renewal = nil
+// abort waits for the end of the renewal, if there is one. The session has ended before, so the
+// renewal ends at once.
+func (r *renewer) abort() {
+	if r.running != nil {
+		<-r.running.done
+		r.running = nil
 	}
 }
 
-// renewalDue returns a channel that receives a value when the token in use is to be renewed, or nil
-// if no renewal may start: the member is not connected, the Secret has another kubeconfig than the
-// one in use, or nobody asked for renewals.
-func (m *member) renewalDue() <-chan time.Time {
-	want, accepted := m.latestAccepted()
-	if m.active == nil || m.renewal != nil || !accepted || m.active.config != want.config || !want.renewal.IsPossible() {
+// due returns a channel that receives a value when the token in use is to be renewed, or nil if no
+// renewal may start: the member is not connected, the Secret has another kubeconfig than the one in
+// use, or nobody asked for renewals.
+func (r *renewer) due() <-chan time.Time {
+	active := r.member.active
+	want, accepted := r.member.shared.latestAccepted()
+	if active == nil || r.running != nil || !accepted || active.config != want.config || !want.renewal.IsPossible() {
 		return nil
 	}
 	at := want.renewal.At
-	if m.renewals.notBefore.After(at) {
-		at = m.renewals.notBefore
+	if r.backoff.notBefore.After(at) {
+		at = r.backoff.notBefore
 	}
 	return time.After(time.Until(at))
 }

@@ -96,7 +96,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 // reportConnecting replaces the outdated conditions of a MemberCluster if connecting takes long
 // after a restart of the operator.
 func (m *member) reportConnecting() {
-	m.update(func(s *snapshot) {
+	m.shared.update(func(s *snapshot) {
 		if s.ready.status == "" {
 			s.ready = conditionState{metav1.ConditionUnknown, v1alpha1.ReasonConnecting, "connecting takes long; the member's lists are large or slow"}
 		}

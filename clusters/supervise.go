@@ -99,7 +99,7 @@ func (a *activeSession) infoDue() <-chan time.Time {
 // and reads of the cluster info have separate goroutines.
 // docs/decisions/supervising-never-waits.md says why.
 func (m *member) run(ctx context.Context) {
-	defer m.abortRenewal()
+	defer m.renewer.abort()
 	defer m.closeSession()
 	defer m.abortAttempt()
 	for last := stateIdle; ctx.Err() == nil; {
@@ -110,7 +110,7 @@ func (m *member) run(ctx context.Context) {
 		}
 		select {
 		case <-ctx.Done():
-		case <-m.wake: // the next attemptIfDue reads the new desired state
+		case <-m.shared.wake: // the next attemptIfDue reads the new desired state
 		case <-m.retryDue():
 		case <-m.attempt.ended():
 			m.finishAttempt(ctx)
@@ -118,10 +118,10 @@ func (m *member) run(ctx context.Context) {
 			m.disconnectIfFailed()
 		case <-m.active.probeDue():
 			m.checkHealth(ctx)
-		case <-m.renewalDue():
-			m.startRenewal()
-		case <-m.renewal.ended():
-			m.finishRenewal(ctx)
+		case <-m.renewer.due():
+			m.renewer.start()
+		case <-m.renewer.running.ended():
+			m.renewer.finish(ctx)
 		case <-m.active.infoDue():
 			m.active.infoTimer.Reset(wait.Jitter(infoInterval, maxJitter))
 			go m.refreshInfo(m.active.session)
@@ -132,7 +132,7 @@ func (m *member) run(ctx context.Context) {
 // attemptIfDue starts an attempt if the desired kubeconfig is not in use. A new desired state ends
 // the back-off, and replaces an attempt with another kubeconfig.
 func (m *member) attemptIfDue(ctx context.Context) {
-	want := m.latestDesired()
+	want := m.shared.latestDesired()
 	if want.endsBackoff(m.backoff.lastDesired) {
 		if m.attempt != nil && m.attempt.want.config != want.config {
 			m.attempt.supersede()
@@ -217,11 +217,11 @@ var errAnotherCluster = &identityError{reason: v1alpha1.ReasonIdentityChanged, m
 
 // refreshInfo reads the cluster info. It runs in a separate goroutine that ends with the session.
 func (m *member) refreshInfo(on *session) {
-	found := on.readClusterInfo(on.ctx, m.observed().info)
+	found := on.readClusterInfo(on.ctx, m.shared.observed().info)
 	if on.ctx.Err() != nil {
 		return
 	}
-	m.update(func(s *snapshot) {
+	m.shared.update(func(s *snapshot) {
 		if s.info.id == found.id {
 			s.info = found
 		}
@@ -237,7 +237,7 @@ func (m *member) disconnect(why error) {
 	}
 	m.closeSession()
 	m.backoff.retryAt = time.Now().Add(m.backoff.sessions.Step())
-	m.update(func(s *snapshot) { s.recordFailure(why, config, false) })
+	m.shared.update(func(s *snapshot) { s.recordFailure(why, config, false) })
 }
 
 // closeSession closes the session, if there is one.
