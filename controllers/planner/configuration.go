@@ -3,60 +3,20 @@ package planner
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
-	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
-	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
 // hasConfiguration reports whether an AppService has configuration, or had it when its status was
 // written, or has snapshots, which are deleted when no revision names them any more. All others are
 // planned without any of this.
-func (r *Reconciler) hasConfiguration(app *v1alpha1.AppService) bool {
-	return app.HasConfiguration() || r.options.Sources.HasSnapshots(app)
-}
-
-// configure decides about the configuration of an AppService, and stores the snapshots of the
-// decision. It reports whether the spec may need another revision than that of the status, and may have
-// it now, and returns the history if it was listed. It returns an unlistedError if it cannot be listed.
-//
-// That the status has the present generation does not mean that the spec has a revision: the spec may
-// wait for a source. So its template is compared with that of the revision.
-func (r *Reconciler) configure(ctx context.Context, app *v1alpha1.AppService, in *rollout.Input, isRetry bool) (isNeeded bool, listed *revision.History, err error) {
-	known, isValid := r.histories.of(app)
-	if !isValid {
-		if refusal := r.throttle.refusedRevision(app, time.Now()); refusal != nil {
-			return false, nil, unlistedError{refusal}
-		}
-		history, err := r.listRevisions(ctx, app)
-		if err != nil {
-			return false, nil, unlistedError{err}
-		}
-		known, listed = r.histories.remember(app, history, in.Revision), &history
-	}
-	decision, err := r.options.Sources.Decide(ctx, sources.Request{
-		App: in.App, Revisions: known.revisions, Serials: serialsOnMembers(*in), Now: time.Now(),
-	})
-	if err != nil {
-		return false, nil, fmt.Errorf("decide the configuration: %w", err)
-	}
-	if in.HasMissingSlices { // what lost entries need is not known
-		decision.Prune = nil
-	}
-	in.Configuration = &decision
-	in.IsRevisionMissing = known.isLost(in.Revision, decision.Lost)
-	in.IsStableMissing = known.isLost(app.Status.Rollout.StableRevision, decision.Lost)
-	mustWait := decision.Blocker != nil || decision.IsCollecting
-	hasOtherTemplate := in.Revision == 0 || isRetry || !known.isCurrent
-	in.IsSpecPending = hasOtherTemplate && mustWait
-	// After any edit, superfluous revisions are deleted: the limit may be another.
-	return (hasOtherTemplate || decision.NeedsRevision || isEdited(app)) && !mustWait, listed, nil
+func (r *reviser) hasConfiguration(app *v1alpha1.AppService) bool {
+	return app.HasConfiguration() || r.sources.HasSnapshots(app)
 }
 
 // serialsOnMembers returns the highest serials that members have reported for their copies of sources
@@ -114,11 +74,11 @@ func awaitsFirstContent(in rollout.Input) bool {
 
 // finishConfiguration is called after the status with a decision was written, or if there was nothing
 // to write. What cannot be deleted is tried again with the next plan.
-func (r *Reconciler) finishConfiguration(ctx context.Context, in rollout.Input) {
+func (r *reviser) finishConfiguration(ctx context.Context, in rollout.Input) {
 	if in.Configuration == nil {
 		return
 	}
-	if err := r.options.Sources.Written(ctx, in.App, *in.Configuration); err != nil {
+	if err := r.sources.Written(ctx, in.App, *in.Configuration); err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Delete snapshots that nothing names; the next plan tries again")
 	}
 }

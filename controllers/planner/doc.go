@@ -7,6 +7,16 @@
 // removes tombstones (status.abandoned), and counts AppServices (status.appServices). Delivery also
 // removes tombstones.
 //
+// # Phases of a plan
+//
+//	gatherer      reads the fleet and the observations, and asks package placement
+//	reviser       finds the revision of the spec, by the steps of package revise; stores a new one
+//	Plan, Compute packages rollout and status decide: the next entries, the next status
+//	writer        writes the tombstones, the status with its slices, and the finalizer
+//	announcer     emits the events
+//
+// The [Reconciler] calls them in this order, and paces the plans and the writes.
+//
 // # Contract
 //
 //   - An entry of status.clusters is written before anything is created on its cluster. It is

@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/tools/events"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
@@ -25,7 +26,21 @@ const (
 	maxNote = 1000
 )
 
-// announce emits an event for each change since the previous status. The first MemberCluster of a
+// announcer emits the events of plans.
+type announcer struct {
+	events   events.EventRecorder
+	outliers knownOutliers
+}
+
+// announce emits the events of a plan that was written.
+func (a *announcer) announce(p planned) {
+	a.announceChanges(p.in, p.next)
+	a.announceConfiguration(p.in, p.decision, p.next)
+	a.announceRefusal(p.in)
+	a.announceRollout(p.in, p.decision)
+}
+
+// announceChanges emits an event for each change since the previous status. The first MemberCluster of a
 // change that names clusters is the related object, because events that differ only in their notes
 // are merged.
 //
@@ -33,47 +48,47 @@ const (
 // crash, run for a while and crash again. The recorder does that for events about the same objects.
 // It compares their resource versions too, which differ after each status write, so the references
 // have none.
-func (r *Reconciler) announce(in rollout.Input, next v1alpha1.AppServiceStatus) {
+func (a *announcer) announceChanges(in rollout.Input, next v1alpha1.AppServiceStatus) {
 	changes := status.Changes(in, next)
 	for _, change := range changes[:min(len(changes), maxEvents)] {
 		app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: in.App.Namespace, Name: in.App.Name, UID: in.App.UID}}
 		if len(change.Clusters) == 0 {
-			r.event(app, nil, change.Bad, change.Reason, planAction, change.Message)
+			a.event(app, nil, change.Bad, change.Reason, planAction, change.Message)
 			continue
 		}
 		member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: change.Clusters[0]}}
 		if known := in.Members[member.Name]; known != nil {
 			member.UID = known.UID
 		}
-		r.event(app, member, change.Bad, change.Reason, planAction, namesOf(change.Clusters)+": "+change.Message)
+		a.event(app, member, change.Bad, change.Reason, planAction, namesOf(change.Clusters)+": "+change.Message)
 	}
 	if rest := len(changes) - maxEvents; rest > 0 {
 		next := changes[maxEvents]
-		r.event(in.App, nil, next.Bad, next.Reason, planAction, fmt.Sprintf("%d more changes; see the entries of the status, or of its AppServiceSlices", rest))
+		a.event(in.App, nil, next.Bad, next.Reason, planAction, fmt.Sprintf("%d more changes; see the entries of the status, or of its AppServiceSlices", rest))
 	}
 }
 
 // announceRollout emits an event for each step of the rollout. The stage is in the action, because
 // events that differ only in their notes are merged.
-func (r *Reconciler) announceRollout(in rollout.Input, decision rollout.Decision) {
+func (a *announcer) announceRollout(in rollout.Input, decision rollout.Decision) {
 	for _, step := range status.RolloutSteps(in, decision) {
 		action := planAction
 		if step.Stage != "" {
 			action += " stage " + step.Stage
 		}
-		r.event(in.App, nil, step.Bad, step.Reason, action, step.Message)
+		a.event(in.App, nil, step.Bad, step.Reason, action, step.Message)
 	}
 }
 
 // announceConfiguration emits an event for each change of the configuration. What it is about is in
 // the action, because events that differ only in their notes are merged.
-func (r *Reconciler) announceConfiguration(in rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) {
+func (a *announcer) announceConfiguration(in rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) {
 	for _, step := range status.ConfigurationSteps(in, decision, next) {
 		action := planAction
 		if step.Subject != "" {
 			action += " " + step.Subject
 		}
-		r.event(in.App, nil, step.Bad, step.Reason, action, step.Message)
+		a.event(in.App, nil, step.Bad, step.Reason, action, step.Message)
 	}
 }
 
@@ -86,7 +101,7 @@ func namesOf(clusters []string) string {
 	return names
 }
 
-func (r *Reconciler) event(app *v1alpha1.AppService, related runtime.Object, isBad bool, reason, action, note string) {
+func (a *announcer) event(app *v1alpha1.AppService, related runtime.Object, isBad bool, reason, action, note string) {
 	severity := corev1.EventTypeNormal
 	if isBad {
 		severity = corev1.EventTypeWarning
@@ -94,5 +109,19 @@ func (r *Reconciler) event(app *v1alpha1.AppService, related runtime.Object, isB
 	if len(note) > maxNote {
 		note = strings.ToValidUTF8(note[:maxNote], "") + "…"
 	}
-	r.events.Eventf(app, related, severity, reason, action, "%s", note)
+	a.events.Eventf(app, related, severity, reason, action, "%s", note)
+}
+
+// announceRefusal emits an event for each edit that is refused.
+func (a *announcer) announceRefusal(in rollout.Input) {
+	if in.SpecRefusal != "" && (isEdited(in.App) || !in.App.Status.Rollout.SpecRefused) {
+		a.event(in.App, nil, true, v1alpha1.ReasonPodSecurityRefused, planAction, status.SpecRefusedMessage(in))
+	}
+}
+
+// announceRelease emits an event about a namespace or a CRD with which an AppService is deleted,
+// because nothing can be created in a terminating namespace.
+func (a *announcer) announceRelease(app *v1alpha1.AppService, deleted *metav1.PartialObjectMetadata, kept int) {
+	a.events.Eventf(deleted, app, corev1.EventTypeWarning, v1alpha1.ReasonNamespaceOrCRDDeleted, "NamespaceOrCRDDeleted",
+		"AppService %s/%s is deleted with %s %s; %d clusters keep the workload", app.Namespace, app.Name, deleted.Kind, deleted.Name, kept)
 }

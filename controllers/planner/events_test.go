@@ -83,7 +83,7 @@ func TestEvents_of_one_status_are_limited(t *testing.T) {
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, "quota"
 		after.Clusters = append(after.Clusters, entry)
 	}
-	r.announce(in, after)
+	r.announcer.announceChanges(in, after)
 	got := drainEvents(recorder)
 	if len(got) != maxEvents+1 || got[0] != "Warning Refused m-00: quota" || got[maxEvents] != "Warning Refused 15 more changes; see the entries of the status, or of its AppServiceSlices" {
 		t.Errorf("%d events: %q", len(got), got)
@@ -106,7 +106,7 @@ func TestEvents_of_a_deletion_name_its_clusters(t *testing.T) {
 		in.Members[entry.Name] = &v1alpha1.MemberCluster{}
 		in.Observations[entry.Name] = s.removalConfirmed(entry.LastTransitionTime)
 	}
-	r.announce(in, v1alpha1.AppServiceStatus{})
+	r.announcer.announceChanges(in, v1alpha1.AppServiceStatus{})
 	want := []string{"Normal Removed m-00, m-01, m-02, m-03, m-04, m-05, m-06, m-07, m-08, m-09 and 2 more: the AppService was removed from the cluster"}
 	if diff := cmp.Diff(want, drainEvents(recorder)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
@@ -174,7 +174,7 @@ func TestEvents_of_a_rollout_have_an_action_for_each_stage(t *testing.T) {
 		decision.Rollout.Stages = append(decision.Rollout.Stages, v1alpha1.RolloutStageStatus{Name: stage, Clusters: 2, Available: 2, Phase: v1alpha1.StageCompleted})
 		decision.Transitions = append(decision.Transitions, stages.Transition{Type: stages.StageCompleted, Revision: 7, Stage: stage})
 	}
-	r.announceRollout(rollout.Input{App: app}, decision)
+	r.announcer.announceRollout(rollout.Input{App: app}, decision)
 	wait.Eventually(t, func() error {
 		var list eventsv1.EventList
 		s.must(hub.List(t.Context(), &list, client.InNamespace(s.app.Namespace)))

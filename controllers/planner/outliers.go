@@ -103,11 +103,11 @@ func (k *knownOutliers) replace(app types.NamespacedName, outliers []outlier) []
 }
 
 // announceOutliers emits an event for each outlier that is new.
-func (r *Reconciler) announceOutliers(app *v1alpha1.AppService, outliers []outlier) {
-	news := r.outliers.replace(client.ObjectKeyFromObject(app), outliers)
+func (a *announcer) announceOutliers(app *v1alpha1.AppService, outliers []outlier) {
+	news := a.outliers.replace(client.ObjectKeyFromObject(app), outliers)
 	for _, o := range news[:min(len(news), maxEvents)] {
 		member := &v1alpha1.MemberCluster{}
 		member.Name = o.cluster
-		r.event(app, member, true, v1alpha1.ReasonImplausibleNumber, planAction+" "+o.counted, o.String())
+		a.event(app, member, true, v1alpha1.ReasonImplausibleNumber, planAction+" "+o.counted, o.String())
 	}
 }

@@ -72,7 +72,7 @@ func SetupWithManager(hub manager.Manager, observations *Observations, options O
 func (r *Reconciler) enqueueAffected() handler.EventHandler {
 	type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	enqueue := func(ctx context.Context, before, after client.Object, q workQueue) {
-		r.fleet.invalidate()
+		r.gatherer.fleet.invalidate()
 		change := placement.NewMemberChange(asMember(before), asMember(after))
 		if change.IsEmpty() {
 			return
@@ -84,7 +84,7 @@ func (r *Reconciler) enqueueAffected() handler.EventHandler {
 	return handler.Funcs{
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q workQueue) {
 			if e.IsInInitialList { // the start enqueues every AppService
-				r.fleet.invalidate()
+				r.gatherer.fleet.invalidate()
 				return
 			}
 			enqueue(ctx, nil, e.Object, q)
@@ -120,6 +120,22 @@ func (r *Reconciler) enqueueForeignChanges() handler.EventHandler {
 			q.Add(appOf(slice))
 		},
 	}
+}
+
+// enqueueOfNamespace returns an event handler that enqueues the AppServices of a namespace.
+func (r *Reconciler) enqueueOfNamespace() handler.EventHandler {
+	return handler.EnqueueRequestsFromMapFunc(func(ctx context.Context, namespace client.Object) []reconcile.Request {
+		var apps v1alpha1.AppServiceList
+		if err := r.hub.List(ctx, &apps, client.InNamespace(namespace.GetName()), client.UnsafeDisableDeepCopy); err != nil {
+			ctrl.LoggerFrom(ctx).Error(err, "List AppServices")
+			return nil
+		}
+		requests := make([]reconcile.Request, 0, len(apps.Items))
+		for i := range apps.Items {
+			requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&apps.Items[i])})
+		}
+		return requests
+	})
 }
 
 // asMember returns the MemberCluster of an event, or nil if the event has none.

@@ -34,7 +34,7 @@ func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 	}
 	in.SliceThreshold = 2000
 	decision := rollout.Plan(in)
-	s.must(s.reconciler(hub).write(t.Context(), s.app, in, decision, status.Compute(in, decision), nil))
+	s.must(s.reconciler(hub).write(t.Context(), planned{have: stored{app: s.app}, in: in, decision: decision, next: status.Compute(in, decision)}))
 	s.readApp()
 	if got := s.app.Status.Summary.Failed; got != 1300 {
 		t.Errorf("%d entries are Failed", got)

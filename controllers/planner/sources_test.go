@@ -25,6 +25,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
@@ -568,6 +569,11 @@ func (s *fixture) settingsVersion() string {
 // plan. If it may not, everything goes on that needs no content.
 func TestAppService_with_configuration_is_planned_although_its_revisions_cannot_be_listed(t *testing.T) {
 	s := newConfigured(t, "east")
+	s.stop()
+	s.options.PodSecurityLevel = podsecurity.Baseline
+	s.start()
+	s.setImage("web:2", 2)
+	s.reportReady("east")
 	settings := s.app.Status.Configuration
 	restore := s.forbidRevisions()
 	s.restart()
@@ -575,7 +581,7 @@ func TestAppService_with_configuration_is_planned_although_its_revisions_cannot_
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })
 	wait.Eventually(t, func() error {
 		s.readApp()
-		if east := s.app.Status.Cluster("east"); east.Replicas != 5 || east.Revision != 1 {
+		if east := s.app.Status.Cluster("east"); east.Replicas != 5 || east.Revision != 2 {
 			return fmt.Errorf("the entry of east is %+v", east)
 		}
 		return nil
@@ -583,8 +589,9 @@ func TestAppService_with_configuration_is_planned_although_its_revisions_cannot_
 	if configured := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionConfigured); configured == nil || !cmp.Equal(settings, s.app.Status.Configuration) {
 		t.Errorf("Configured is %+v, and the sources (-before +after):\n%s", configured, cmp.Diff(settings, s.app.Status.Configuration))
 	}
+	s.checkRollout(2, false, &v1alpha1.PodSecurity{Level: v1alpha1.PodSecurityBaseline, Version: "v1.36"}) // nothing allows more
 	restore()
 	s.restart() // which tries again at once
 	s.putSettings("debug=true")
-	s.waitForRevision(2)
+	s.waitForRevision(3)
 }

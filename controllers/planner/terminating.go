@@ -61,8 +61,7 @@ func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input
 
 // releaseWithNamespaceOrCRD removes the finalizer of an AppService that is deleted with its
 // namespace or its CRD. The members keep what they run. Removals that were in progress continue:
-// their MemberClusters get a tombstone, from which delivery completes them. The event is about the
-// namespace or the CRD, because nothing can be created in a terminating namespace.
+// their MemberClusters get a tombstone, from which delivery completes them.
 func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha1.AppService, in rollout.Input, deleted *metav1.PartialObjectMetadata) error {
 	r.throttle.forget(app.UID)
 	r.store.forget(app)
@@ -71,10 +70,10 @@ func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha
 		return nil // other finalizers remain
 	}
 	in.App = app // without entries that only ask whether a cluster has objects
-	if err := r.addTombstones(ctx, &in, in.TombstonesOfTermination()); err != nil {
+	if err := r.writer.addTombstones(ctx, &in, in.TombstonesOfTermination()); err != nil {
 		return err
 	}
-	if _, err := r.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
+	if _, err := r.writer.setFinalizer(ctx, app, controllerutil.RemoveFinalizer); err != nil {
 		return client.IgnoreNotFound(err)
 	}
 	kept := 0
@@ -84,7 +83,6 @@ func (r *Reconciler) releaseWithNamespaceOrCRD(ctx context.Context, app *v1alpha
 		}
 	}
 	ctrl.LoggerFrom(ctx).Info("Released the AppService; the members keep the workload", "deletedWith", deleted.Kind, "clusters", kept)
-	r.events.Eventf(deleted, app, corev1.EventTypeWarning, v1alpha1.ReasonNamespaceOrCRDDeleted, "NamespaceOrCRDDeleted",
-		"AppService %s/%s is deleted with %s %s; %d clusters keep the workload", app.Namespace, app.Name, deleted.Kind, deleted.Name, kept)
+	r.announcer.announceRelease(app, deleted, kept)
 	return nil
 }

@@ -51,7 +51,7 @@ type appThrottle struct {
 	firstFailure, lastFailure time.Time
 }
 
-func newThrottle() throttle { return throttle{apps: map[types.UID]*appThrottle{}} }
+func newThrottle() *throttle { return &throttle{apps: map[types.UID]*appThrottle{}} }
 
 // of returns the throttle of one AppService. The caller holds the lock.
 func (t *throttle) of(app types.UID) *appThrottle {

@@ -15,10 +15,10 @@ import (
 // addTombstones adds a tombstone of the AppService to MemberClusters, before its entries are
 // removed.
 // docs/decisions/a-tombstone-is-written-before-the-entry-goes.md says why.
-func (r *Reconciler) addTombstones(ctx context.Context, in *rollout.Input, clusters []string) error {
+func (w *writer) addTombstones(ctx context.Context, in *rollout.Input, clusters []string) error {
 	for _, name := range clusters {
 		tombstone := in.TombstoneOf(name)
-		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
+		err := w.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
 			return append(tombstones, tombstone)
 		})
 		if err != nil {
@@ -30,9 +30,9 @@ func (r *Reconciler) addTombstones(ctx context.Context, in *rollout.Input, clust
 
 // removeTombstones removes the tombstones of the AppService from MemberClusters, before it is
 // placed there again: its entry then accounts for the objects on the cluster.
-func (r *Reconciler) removeTombstones(ctx context.Context, in *rollout.Input, clusters []string) error {
+func (w *writer) removeTombstones(ctx context.Context, in *rollout.Input, clusters []string) error {
 	for _, name := range clusters {
-		err := r.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
+		err := w.patchTombstones(ctx, in, name, func(tombstones []v1alpha1.AbandonedAppService) []v1alpha1.AbandonedAppService {
 			return slices.DeleteFunc(tombstones, func(a v1alpha1.AbandonedAppService) bool { return a.UID == in.App.UID })
 		})
 		if err != nil {
@@ -44,7 +44,7 @@ func (r *Reconciler) removeTombstones(ctx context.Context, in *rollout.Input, cl
 
 // patchTombstones changes the tombstones of a MemberCluster, on the hub and in the input. A missing
 // MemberCluster is an error: the next reconciliation no longer has it in its input.
-func (r *Reconciler) patchTombstones(
+func (w *writer) patchTombstones(
 	ctx context.Context,
 	in *rollout.Input,
 	name string,
@@ -58,7 +58,7 @@ func (r *Reconciler) patchTombstones(
 	updated := current.DeepCopy()
 	updated.Status.Abandoned = change(updated.Status.Abandoned)
 	patch := client.MergeFromWithOptions(current, client.MergeFromWithOptimisticLock{})
-	if err := r.hub.Status().Patch(ctx, updated, patch); err != nil {
+	if err := w.hub.Status().Patch(ctx, updated, patch); err != nil {
 		return fmt.Errorf("write the tombstones of MemberCluster %s: %w", name, err)
 	}
 	*members = maps.Clone(*members) // all plans share the original
