@@ -276,7 +276,7 @@ func TestASharedSourceIsReadOnce(t *testing.T) {
 			f.passed += 2 * time.Second
 		}
 	}
-	for _, value := range []string{"one", "two"} {
+	for i, value := range []string{"one", "two"} {
 		f.put(settings, value)
 		wait.Eventually(f, func() error {
 			current := &corev1.ConfigMap{}
@@ -294,6 +294,9 @@ func TestASharedSourceIsReadOnce(t *testing.T) {
 		}
 		if count["GET configmaps/settings"] != 1 || count["POST configmaps"] != len(apps) {
 			t.Errorf("requests for %s: %v", value, count)
+		}
+		if keys := 1 - i; count["GET secrets/"+KeyName] != keys || count["POST secrets"] != keys {
+			t.Errorf("requests for %s, with the key: %v", value, count)
 		}
 	}
 }
