@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -224,6 +225,38 @@ func TestCopies_are_deleted_only_after_a_live_read_of_the_hub(t *testing.T) {
 			w.reconcileOnce()
 			c.expectCopies(c.allCopies("2", "2", "1"))
 		})
+	}
+}
+
+// A member that refuses to delete a copy is not asked again with each reconcile.
+func TestDeletion_of_a_copy_that_failed_is_repeated_after_minutes(t *testing.T) {
+	t.Parallel()
+	c := newConfigured(t, paused)
+	c.connect()
+	w := c.newReconciler()
+	firstRevision(c)
+	w.reconcileOnce()
+	c.completeRollout()
+	w.reconcileOnce()
+	secondRevision(c)
+	w.reconcileOnce()
+	c.completeRollout()
+	c.sent.reset()
+	deletions := 0
+	c.sent.answers(func(request string) (*http.Response, error) {
+		if strings.HasPrefix(request, "DELETE ") {
+			deletions++
+			return nil, errors.New("the connection ended")
+		}
+		return nil, nil
+	})
+	for range 3 {
+		if _, result := w.reconcileOnce(); result.RequeueAfter == 0 || result.RequeueAfter > blockerRetry {
+			t.Errorf("requeued after %v", result.RequeueAfter)
+		}
+	}
+	if deletions != 1 {
+		t.Errorf("sent %d deletions, want 1", deletions)
 	}
 }
 
