@@ -26,7 +26,7 @@ func (d *decision) adopt() (Step, error) {
 	if err != nil {
 		return Step{}, err
 	}
-	missing := found.missing()
+	missing := found.missing
 	if d.needsAnswer(missing) {
 		return d.dryRun("ask what adoption changes of Deployment " + d.current.GetName()), nil
 	}

@@ -104,10 +104,10 @@ func (d *decision) compareWith(desired *unstructured.Unstructured) error {
 	if err != nil {
 		return err
 	}
-	d.desired, d.missing = desired, found.missing()
+	d.desired, d.missing = desired, found.missing
 	d.holdsAll = d.missing.Empty()
 	if known := d.Memory.Pruned.from(d.current.Object, d.Now); !d.holdsAll && !known.Empty() {
-		d.missing = d.missing.Leaves().Difference(known.Intersection(found.absent()))
+		d.missing = d.missing.Leaves().Difference(known.Intersection(found.absent))
 	}
 	return nil
 }

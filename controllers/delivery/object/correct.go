@@ -55,7 +55,7 @@ func discardedFields(existing client.Object, desired *unstructured.Unstructured)
 	if err != nil {
 		return nil, err
 	}
-	return found.absent().Intersection(owned), nil
+	return found.absent.Intersection(owned), nil
 }
 
 // recheckPruned decides on an object that lacks only fields that the member discards. If that is
@@ -100,5 +100,5 @@ func (d *decision) wouldKeep(discarded *fieldpath.Set) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return !discarded.Difference(found.absent()).Empty(), nil
+	return !discarded.Difference(found.absent).Empty(), nil
 }

@@ -115,7 +115,7 @@ func (d *decision) trustLive() (_ Step, isDone bool, err error) {
 	if err != nil {
 		return Step{}, false, err
 	}
-	live, missing := Inspect(d.HubID, d.App, d.Entry, d.Live.Object), found.missing()
+	live, missing := Inspect(d.HubID, d.App, d.Entry, d.Live.Object), found.missing
 	isComplete := missing.Empty() && !live.needsStamp
 	if isComplete && !d.VerifyCached {
 		return d.step(Stale), true, nil

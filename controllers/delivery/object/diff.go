@@ -19,7 +19,12 @@ var converter = sync.OnceValue(func() managedfields.TypeConverter {
 })
 
 // difference is how an object differs from its desired state.
-type difference struct{ *typed.Comparison }
+type difference struct {
+	// missing are the desired fields that the object does not hold.
+	missing *fieldpath.Set
+	// absent are those that it does not have at all. A field with another value is not absent.
+	absent *fieldpath.Set
+}
 
 // diff compares an object with a desired one by the rules of server-side apply: lists with keys are
 // compared by key, and fields that are not applied do not count. The object must have its kind set.
@@ -37,17 +42,8 @@ func diff(object runtime.Object, desired *unstructured.Unstructured) (difference
 	if err != nil {
 		return difference{}, fmt.Errorf("compare: %w", err)
 	}
-	return difference{found}, nil
+	return difference{missing: found.Added.Union(found.Modified).Union(found.Removed), absent: found.Removed.Leaves()}, nil
 }
-
-// missing returns the desired fields that the object does not hold.
-func (d difference) missing() *fieldpath.Set {
-	return d.Added.Union(d.Modified).Union(d.Removed)
-}
-
-// absent returns the desired fields that the object does not have at all. A field with another
-// value is not absent.
-func (d difference) absent() *fieldpath.Set { return d.Removed.Leaves() }
 
 // identity has the fields that no manager owns.
 var identity = fieldpath.NewSet(
