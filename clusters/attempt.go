@@ -130,10 +130,10 @@ func (m *member) finishAttempt(ctx context.Context) {
 	default:
 		if a.session == nil {
 			m.active.connection.Rotate(a.want.config)
-			m.active.config, m.active.probes = a.want.config, stall.Record{}
+			m.active.config, m.active.probes = a.want.config, stall.Streak{}
 			m.active.scheduleProbe(m.options.ProbeInterval)
 		}
-		m.backoff.attempts, m.backoff.probes = attemptBackoff, stall.Record{}
+		m.backoff.attempts, m.backoff.probes = attemptBackoff, stall.Streak{}
 		m.shared.update(func(s *snapshot) {
 			s.ready, s.credentials, s.expiry, s.contestedID = memberConnected, credentialsAccepted, a.want.config.Expiry(), ""
 			s.renewalFailure = ""

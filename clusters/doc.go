@@ -14,21 +14,21 @@
 //
 // # Usage
 //
-//	sources := kubeconfig.Sources{{Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: selector}}
+//	rules := kubeconfig.SecretRules{{Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: selector}}
 //	provider, err := clusters.New(ctx, clusters.Options{Scheme: memberScheme, Mapper: mapper, Watch: kinds})
 //	m, err := mcmanager.New(hub, provider, manager.Options{
 //		Scheme:         hubScheme,
 //		LeaderElection: true, LeaderElectionID: "my-operator",
-//		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(sources)}},
+//		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(rules)}},
 //	})
-//	err = provider.SetupWithManager(ctx, m.GetLocalManager(), m, sources)
+//	err = provider.SetupWithManager(ctx, m.GetLocalManager(), m, rules)
 //	err = m.Start(ctx)
 //
 // The same is in example_test.go, as code that compiles.
 //
 //   - The hub has the CRD of MemberClusters. The scheme of its manager has core/v1 and v1alpha1.
 //     Without [SecretCache], the manager would cache every Secret of the hub.
-//   - Sources say in which namespaces and formats the Secrets are. The selector of
+//   - Rules say in which namespaces and formats the Secrets are. The selector of
 //     FormatKubeconfig selects them by label.
 //   - Of the [Options], Scheme and Mapper are required. They must know every kind that is used on
 //     members, because no member is asked for its API. Watch has the kinds that a cache must have

@@ -31,19 +31,19 @@ func Example() {
 		if err != nil {
 			return nil, err
 		}
-		sources := kubeconfig.Sources{{
+		rules := kubeconfig.SecretRules{{
 			Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"}),
 		}}
 		m, err := mcmanager.New(hub, provider, manager.Options{
 			Scheme:           testScheme, // includes corev1 and v1alpha1
 			LeaderElection:   true,       // only the leader connects to members
 			LeaderElectionID: "my-operator",
-			Cache:            cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(sources)}},
+			Cache:            cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.Secret{}: clusters.SecretCache(rules)}},
 		})
 		if err != nil {
 			return nil, err
 		}
-		return m, provider.SetupWithManager(ctx, m.GetLocalManager(), m, sources)
+		return m, provider.SetupWithManager(ctx, m.GetLocalManager(), m, rules)
 	}
 	_ = wire
 }

@@ -266,7 +266,7 @@ func TestSecret_that_had_the_name_first_is_the_member(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	both := func(o *setup) {
-		o.sources = append(o.sources, kubeconfig.Source{Namespace: "fleet-names", Format: kubeconfig.FormatClusterAPI})
+		o.secretRules = append(o.secretRules, kubeconfig.SecretRule{Namespace: "fleet-names", Format: kubeconfig.FormatClusterAPI})
 	}
 	m := env.newMember(t, env.newOperator(t, "fleet-names", both), "names")
 	e := m.join(t)

@@ -75,5 +75,5 @@ type backoffState struct {
 	// attempts has the next delay after a failed attempt, sessions after a session.
 	attempts, sessions wait.Backoff
 	// probes is what the attempts have shown since the last one that succeeded.
-	probes stall.Record
+	probes stall.Streak
 }

@@ -130,7 +130,7 @@ func TestToSecrets_includes_members_that_wait_for_the_identity(t *testing.T) {
 	waiting := &member{name: "new", secret: types.NamespacedName{Namespace: "fleet", Name: "new"}, shared: &sharedState{snapshot: snapshot{contestedID: "uid"}}}
 	other := &member{name: "other", secret: types.NamespacedName{Namespace: "fleet", Name: "other"}, shared: &sharedState{snapshot: snapshot{contestedID: "another uid"}}}
 	provider := &Provider{members: map[multicluster.ClusterName]*member{"new": waiting, "other": other}}
-	r := &Reconciler{provider: provider, sources: kubeconfig.Sources{ourSecrets}}
+	r := &Reconciler{provider: provider, rules: kubeconfig.SecretRules{ourSecrets}}
 	old := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "old", Annotations: map[string]string{v1alpha1.AnnotationSecret: "fleet/old"}}}
 	old.Status.ClusterID = "uid"
 	want := []reconcile.Request{

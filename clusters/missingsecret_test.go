@@ -60,7 +60,7 @@ func (m *testMember) waitForStatus(t *testing.T) {
 }
 
 // A Secret that was deleted while the operator was down counts as missing from the time at which
-// the operator notices. The same applies to a Secret whose namespace is no longer a source.
+// the operator notices. The same applies to a Secret whose namespace has no rule any more.
 func TestSecret_that_was_deleted_while_the_operator_was_down_is_missing(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
@@ -104,7 +104,7 @@ func TestMembers_of_a_namespace_that_is_no_longer_a_source_are_detached(t *testi
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: o.user}},
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 	})
-	next := env.newOperator(t, fleet, func(o *setup) { o.sources[0].Namespace = wrong })
+	next := env.newOperator(t, fleet, func(o *setup) { o.secretRules[0].Namespace = wrong })
 	m.waitForConditions(t, summarySecretMissing)
 	twin.operator = &operator{namespace: wrong, recorder: next.recorder}
 	twin.proxy.setIdentity(m.proxy.identity())
@@ -182,7 +182,7 @@ func TestOperator_with_a_wrong_selector_keeps_the_settings_of_administrators(t *
 	if err := o.stop(); err != nil {
 		t.Fatal(err)
 	}
-	wrong := env.newOperator(t, fleet, func(o *setup) { o.sources[0].Selector = labels.SelectorFromSet(labels.Set{"no-such": "label"}) })
+	wrong := env.newOperator(t, fleet, func(o *setup) { o.secretRules[0].Selector = labels.SelectorFromSet(labels.Set{"no-such": "label"}) })
 	for _, m := range members {
 		m.waitForConditions(t, summarySecretMissing)
 	}
@@ -206,7 +206,7 @@ func TestOperator_with_a_wrong_selector_keeps_the_settings_of_administrators(t *
 func TestSecret_that_describes_another_member_now_detaches_the_previous_one(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
-	argo := func(o *setup) { o.sources[0].Format = "ArgoCD" }
+	argo := func(o *setup) { o.secretRules[0].Format = "ArgoCD" }
 	o := env.newOperator(t, "fleet-argo-renamed", argo)
 	before, after := env.newMember(t, o, "argo-before"), env.newMember(t, o, "argo-after")
 	secret := &corev1.Secret{Data: map[string][]byte{"name": []byte("argo-before")}}

@@ -84,7 +84,7 @@ func (env *testEnv) grantOperator(namespace string, changes ...func(*rbacv1.Clus
 // the Secrets of its namespace.
 type setup struct {
 	clusters.Options
-	sources kubeconfig.Sources
+	secretRules kubeconfig.SecretRules
 	// wrapHub wraps the round tripper of the requests to the hub.
 	wrapHub func(http.RoundTripper) http.RoundTripper
 }
@@ -99,7 +99,7 @@ func (env *testEnv) startOperator(namespace string, changes ...func(*setup)) (*o
 
 // startOperatorOn runs an operator with this configuration for the hub.
 func startOperatorOn(hub *rest.Config, namespace string, changes ...func(*setup)) (*operator, error) {
-	with := setup{Options: memberOptions(), sources: kubeconfig.Sources{
+	with := setup{Options: memberOptions(), secretRules: kubeconfig.SecretRules{
 		{Namespace: namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{selectedLabel: "true"})},
 	}}
 	for _, change := range changes {
@@ -118,7 +118,7 @@ func startOperatorOn(hub *rest.Config, namespace string, changes ...func(*setup)
 	m, err := mcmanager.New(hub, o.provider, manager.Options{
 		Scheme: testScheme,
 		Cache: cache.Options{ByObject: map[client.Object]cache.ByObject{
-			&corev1.Secret{}: clusters.SecretCache(with.sources),
+			&corev1.Secret{}: clusters.SecretCache(with.secretRules),
 			// There are several operators on this hub. Each operator treats all MemberClusters that
 			// it sees as its own, so its cache holds only those with its label.
 			&v1alpha1.MemberCluster{}: {Label: labels.SelectorFromSet(labels.Set{fleetLabel: namespace})},
@@ -133,7 +133,7 @@ func startOperatorOn(hub *rest.Config, namespace string, changes ...func(*setup)
 		return nil, err
 	}
 	index := o.provider.IndexField(ctx, &appsv1.Deployment{}, imageIndex, images)
-	if err := errors.Join(index, m.Add(o.recorder), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.sources)); err != nil {
+	if err := errors.Join(index, m.Add(o.recorder), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.secretRules)); err != nil {
 		return nil, err
 	}
 	go func() {

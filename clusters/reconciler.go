@@ -39,7 +39,7 @@ const secretField = "metadata.annotations.secret"
 type Reconciler struct {
 	hub      client.Client
 	events   events.EventRecorder
-	sources  kubeconfig.Sources
+	rules    kubeconfig.SecretRules
 	provider *Provider
 }
 
@@ -48,9 +48,9 @@ type Reconciler struct {
 // +kubebuilder:rbac:groups=fleetwright.dev,resources=memberclusters/status,verbs=patch
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
-// SetupWithManager adds the Reconciler for the Secrets of the sources. Only the elected leader
+// SetupWithManager adds the Reconciler for the Secrets that the rules select. Only the elected leader
 // engages aware with members.
-func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, sources kubeconfig.Sources) error {
+func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aware multicluster.Aware, rules kubeconfig.SecretRules) error {
 	p.aware = aware
 	if err := hub.Add(manager.RunnableFunc(p.drain)); err != nil {
 		return err
@@ -60,7 +60,7 @@ func (p *Provider) SetupWithManager(ctx context.Context, hub manager.Manager, aw
 			return err
 		}
 	}
-	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), sources: sources, provider: p}
+	r := &Reconciler{hub: hub.GetClient(), events: hub.GetEventRecorder("fleetwright"), rules: rules, provider: p}
 	p.lookUpOwner, p.readSecret, p.writeSecret = r.ownerOf, r.memberSecret, r.writeSecret
 	return ctrl.NewControllerManagedBy(hub).Named("membercluster").
 		For(&corev1.Secret{}).
@@ -237,11 +237,11 @@ func (r *Reconciler) isNameTaken(ctx context.Context, mc *v1alpha1.MemberCluster
 }
 
 // memberSecret returns the member that a Secret describes, or nil if the Secret does not exist or
-// no source selects it. A namespace without a source has no members: if an operator with other
+// no rule selects it. A namespace without a rule has no members: if an operator with other
 // flags created a MemberCluster from a Secret there, that MemberCluster counts as one whose Secret
 // is missing.
 func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName) (*kubeconfig.MemberSecret, error) {
-	if !r.sources.HasNamespace(key.Namespace) {
+	if !r.rules.HasNamespace(key.Namespace) {
 		return nil, nil // the cache does not have that namespace
 	}
 	secret := &corev1.Secret{}
@@ -250,7 +250,7 @@ func (r *Reconciler) memberSecret(ctx context.Context, key types.NamespacedName)
 	} else if err != nil {
 		return nil, fmt.Errorf("read Secret: %w", err)
 	}
-	return r.sources.Member(secret), nil
+	return r.rules.Member(secret), nil
 }
 
 // publish writes the snapshot of a member to its MemberCluster, if they differ.

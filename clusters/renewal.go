@@ -80,7 +80,7 @@ func renewalDelay(lifetime time.Duration) time.Duration {
 func checkRenewed(old, issued kubeconfig.Renewal, now time.Time) error {
 	switch {
 	case !issued.IsPossible():
-		return &unsuitableTokenError{"the member issued an unusable token: " + issued.Obstacle}
+		return &unsuitableTokenError{"the member issued an unusable token: " + issued.Blocker}
 	case issued.Account != old.Account || issued.Bound != old.Bound:
 		return &unsuitableTokenError{"the member issued a token of another ServiceAccount, or bound to another Secret"}
 	case !now.Before(issued.At):
@@ -106,9 +106,9 @@ func (s snapshot) credentialsAt(now time.Time) conditionState {
 		return conditionState{metav1.ConditionFalse, v1alpha1.ReasonExpired, "the credentials expired at " + end + advice}
 	case expires && !now.Before(s.expiry.Warning):
 		return conditionState{metav1.ConditionTrue, v1alpha1.ReasonExpiringSoon, "the credentials expire at " + end + advice}
-	case s.renewal.Obstacle != "":
+	case s.renewal.Blocker != "":
 		return conditionState{metav1.ConditionTrue, v1alpha1.ReasonNotRenewable, "annotation " + v1alpha1.AnnotationRenewToken +
-			" of the Secret has no effect: " + s.renewal.Obstacle + ". Write a token of a ServiceAccount that expires, or remove the annotation"}
+			" of the Secret has no effect: " + s.renewal.Blocker + ". Write a token of a ServiceAccount that expires, or remove the annotation"}
 	case !s.renewal.IsPossible() || now.Before(s.renewal.At):
 		return credentialsAccepted
 	case s.renewalFailure != "":

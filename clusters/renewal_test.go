@@ -43,8 +43,8 @@ func TestCredentialsValid_follows_the_renewal(t *testing.T) {
 		"at the warning, before the first try":  {snapshot{renewal: renewal, expiry: expiry}, 90 * time.Hour, "True ExpiringSoon: the credentials expire at 2030-01-05T04:00:00Z; renew the Secret's kubeconfig"},
 		"at the expiry":                         {snapshot{renewal: renewal, expiry: expiry, renewalFailure: "no"}, 100 * time.Hour, strings.NewReplacer("True RenewalFailed", "False Expired", "expire at", "expired at").Replace(failed)},
 		"after the annotation was removed":      {snapshot{expiry: expiry, renewalFailure: "no"}, due, "True Accepted: the kubeconfig is in use"},
-		"with a token that is not renewable":    {snapshot{renewal: kubeconfig.Renewal{Obstacle: "why"}}, due, "True NotRenewable: annotation fleetwright.dev/renew-token of the Secret has no effect: why. Write a token of a ServiceAccount that expires, or remove the annotation"},
-		"with a certificate that expires":       {snapshot{renewal: kubeconfig.Renewal{Obstacle: "why"}, expiry: expiry}, 90 * time.Hour, "True ExpiringSoon: the credentials expire at 2030-01-05T04:00:00Z; renew the Secret's kubeconfig"},
+		"with a token that is not renewable":    {snapshot{renewal: kubeconfig.Renewal{Blocker: "why"}}, due, "True NotRenewable: annotation fleetwright.dev/renew-token of the Secret has no effect: why. Write a token of a ServiceAccount that expires, or remove the annotation"},
+		"with a certificate that expires":       {snapshot{renewal: kubeconfig.Renewal{Blocker: "why"}, expiry: expiry}, 90 * time.Hour, "True ExpiringSoon: the credentials expire at 2030-01-05T04:00:00Z; renew the Secret's kubeconfig"},
 		"with a later token, due in the future": {snapshot{renewal: renewal, expiry: expiry, renewalFailure: "no"}, due - 1, "True Accepted: the kubeconfig is in use"},
 	}
 	for name, test := range tests {
@@ -84,7 +84,7 @@ func TestRenewed_token_is_checked(t *testing.T) {
 		"a token of a shorter life":      {next(func(r *kubeconfig.Renewal) { r.At, r.Expires = now.Add(time.Minute), now.Add(2*time.Minute) }), ""},
 		"a token of another account":     {next(func(r *kubeconfig.Renewal) { r.Account.Name = "c" }), "the member issued a token of another ServiceAccount, or bound to another Secret"},
 		"a token that is bound to more":  {next(func(r *kubeconfig.Renewal) { r.Bound = kubeconfig.BoundSecret{Name: "s", UID: "2"} }), "the member issued a token of another ServiceAccount, or bound to another Secret"},
-		"a token that does not expire":   {kubeconfig.Renewal{Obstacle: "the token does not expire"}, "the member issued an unusable token: the token does not expire"},
+		"a token that does not expire":   {kubeconfig.Renewal{Blocker: "the token does not expire"}, "the member issued an unusable token: the token does not expire"},
 		"the old token":                  {old, "the member issued a token from 2030-01-01T00:00:00Z to 2030-01-01T02:00:00Z, which is over soon by the hub's clock: check both clocks"},
 		"a token that is due at once":    {next(func(r *kubeconfig.Renewal) { r.At = now }), "the member issued a token from 2030-01-01T01:00:00Z to 2030-01-01T03:00:00Z, which is over soon by the hub's clock: check both clocks"},
 		"a token of a clock that is off": {next(func(r *kubeconfig.Renewal) { r.At = now.Add(-1) }), "the member issued a token from 2030-01-01T01:00:00Z to 2030-01-01T03:00:00Z, which is over soon by the hub's clock: check both clocks"},

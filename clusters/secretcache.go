@@ -7,17 +7,17 @@ import (
 )
 
 // SecretCache returns the options of the hub's cache for Secrets, which must hold only Secrets that
-// may describe a member. With one source in a namespace, the removal of a label arrives as a
-// deletion. With several sources, the cache holds all Secrets of the namespace, and the change
+// may describe a member. With one rule in a namespace, the removal of a label arrives as a
+// deletion. With several rules, the cache holds all Secrets of the namespace, and the change
 // arrives as an update.
-func SecretCache(sources kubeconfig.Sources) cache.ByObject {
+func SecretCache(rules kubeconfig.SecretRules) cache.ByObject {
 	namespaces := map[string]cache.Config{}
-	for _, source := range sources {
+	for _, rule := range rules {
 		var config cache.Config
-		if _, several := namespaces[source.Namespace]; !several {
-			config.LabelSelector, config.FieldSelector = source.Selectors()
+		if _, several := namespaces[rule.Namespace]; !several {
+			config.LabelSelector, config.FieldSelector = rule.Selectors()
 		}
-		namespaces[source.Namespace] = config
+		namespaces[rule.Namespace] = config
 	}
 	return cache.ByObject{Namespaces: namespaces}
 }

@@ -10,39 +10,39 @@ import (
 )
 
 var (
-	ourSecrets  = kubeconfig.Source{Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}
-	capiSecrets = kubeconfig.Source{Namespace: "fleet", Format: kubeconfig.FormatClusterAPI}
-	argoSecrets = kubeconfig.Source{Namespace: "fleet", Format: kubeconfig.FormatArgoCD}
+	ourSecrets  = kubeconfig.SecretRule{Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}
+	capiSecrets = kubeconfig.SecretRule{Namespace: "fleet", Format: kubeconfig.FormatClusterAPI}
+	argoSecrets = kubeconfig.SecretRule{Namespace: "fleet", Format: kubeconfig.FormatArgoCD}
 )
 
 func TestSecretCache_holds_only_the_Secrets_of_the_sources(t *testing.T) {
-	in := func(s kubeconfig.Source, namespace string) kubeconfig.Source {
+	in := func(s kubeconfig.SecretRule, namespace string) kubeconfig.SecretRule {
 		s.Namespace = namespace
 		return s
 	}
 	type selectors struct{ Labels, Fields string }
 	tests := map[string]struct {
-		sources kubeconfig.Sources
-		want    map[string]selectors
+		rules kubeconfig.SecretRules
+		want  map[string]selectors
 	}{
-		"kubeconfigs":                  {kubeconfig.Sources{ourSecrets}, map[string]selectors{"fleet": {"member=true", ""}}},
-		"Cluster API":                  {kubeconfig.Sources{capiSecrets}, map[string]selectors{"fleet": {"", "type=cluster.x-k8s.io/secret"}}},
-		"Argo CD":                      {kubeconfig.Sources{argoSecrets}, map[string]selectors{"fleet": {"argocd.argoproj.io/secret-type=cluster", ""}}},
-		"two sources in a namespace":   {kubeconfig.Sources{ourSecrets, argoSecrets}, map[string]selectors{"fleet": {}}},
-		"three sources in a namespace": {kubeconfig.Sources{ourSecrets, argoSecrets, capiSecrets}, map[string]selectors{"fleet": {}}},
-		"each source in a namespace of its own": {
-			kubeconfig.Sources{ourSecrets, in(argoSecrets, "argocd"), in(capiSecrets, "capi")},
+		"kubeconfigs":                {kubeconfig.SecretRules{ourSecrets}, map[string]selectors{"fleet": {"member=true", ""}}},
+		"Cluster API":                {kubeconfig.SecretRules{capiSecrets}, map[string]selectors{"fleet": {"", "type=cluster.x-k8s.io/secret"}}},
+		"Argo CD":                    {kubeconfig.SecretRules{argoSecrets}, map[string]selectors{"fleet": {"argocd.argoproj.io/secret-type=cluster", ""}}},
+		"two rules in a namespace":   {kubeconfig.SecretRules{ourSecrets, argoSecrets}, map[string]selectors{"fleet": {}}},
+		"three rules in a namespace": {kubeconfig.SecretRules{ourSecrets, argoSecrets, capiSecrets}, map[string]selectors{"fleet": {}}},
+		"each rule in a namespace of its own": {
+			kubeconfig.SecretRules{ourSecrets, in(argoSecrets, "argocd"), in(capiSecrets, "capi")},
 			map[string]selectors{"fleet": {"member=true", ""}, "argocd": {"argocd.argoproj.io/secret-type=cluster", ""}, "capi": {"", "type=cluster.x-k8s.io/secret"}},
 		},
-		"two sources in a namespace, and one in another": {
-			kubeconfig.Sources{ourSecrets, in(ourSecrets, "other"), capiSecrets},
+		"two rules in a namespace, and one in another": {
+			kubeconfig.SecretRules{ourSecrets, in(ourSecrets, "other"), capiSecrets},
 			map[string]selectors{"fleet": {}, "other": {"member=true", ""}},
 		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := map[string]selectors{}
-			for namespace, config := range SecretCache(test.sources).Namespaces {
+			for namespace, config := range SecretCache(test.rules).Namespaces {
 				var c selectors
 				if config.LabelSelector != nil {
 					c.Labels = config.LabelSelector.String()
@@ -51,8 +51,8 @@ func TestSecretCache_holds_only_the_Secrets_of_the_sources(t *testing.T) {
 					c.Fields = config.FieldSelector.String()
 				}
 				got[namespace] = c
-				if !test.sources.HasNamespace(namespace) {
-					t.Errorf("namespace %s is cached and has no source", namespace)
+				if !test.rules.HasNamespace(namespace) {
+					t.Errorf("namespace %s is cached and has no rule", namespace)
 				}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

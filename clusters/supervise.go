@@ -55,7 +55,7 @@ type activeSession struct {
 	// config is the kubeconfig of the session, including credentials that were swapped in place.
 	config *kubeconfig.Config
 	// probes is what the probes have shown.
-	probes stall.Record
+	probes stall.Streak
 	// probeTimer and infoTimer fire when the next probe and the next read of the cluster info are
 	// due. probeTime is when that probe is due.
 	probeTimer, infoTimer *time.Timer
@@ -185,13 +185,13 @@ func (m *member) checkHealth(ctx context.Context) {
 		m.disconnect(err)
 		return
 	}
-	switch verdict := m.active.probes.Add(probed.end(err)); {
-	case verdict == stall.Alive:
+	switch outcome := m.active.probes.Add(probed.end(err)); {
+	case outcome == stall.Alive:
 		m.active.scheduleProbe(m.options.ProbeInterval)
 	case m.active.probes.IsLost():
 		m.disconnect(err)
 	default:
-		m.log.V(1).Info("A probe was not answered", "verdict", verdict, "reason", transport.SafeMessage(err))
+		m.log.V(1).Info("A probe was not answered", "outcome", outcome, "reason", transport.SafeMessage(err))
 		m.active.scheduleProbe(m.options.ProbeInterval / 2)
 	}
 }

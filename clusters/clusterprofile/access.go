@@ -41,24 +41,24 @@ func (r *Reconciler) toMemberOfSecret(_ context.Context, object client.Object) [
 	if !isSecret {
 		return nil
 	}
-	memberSecret := r.options.Sources.Member(secret)
+	memberSecret := r.options.SecretRules.Member(secret)
 	if memberSecret == nil {
 		return nil // the MemberCluster changes too, because its Secret is missing
 	}
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{Name: memberSecret.Name}}}
 }
 
-// secretOf returns the Secret of a member, or nil if no source selects it.
+// secretOf returns the Secret of a member, or nil if no rule selects it.
 func (r *Reconciler) secretOf(ctx context.Context, member *v1alpha1.MemberCluster) (*kubeconfig.MemberSecret, error) {
 	namespace, name, found := strings.Cut(member.Annotations[v1alpha1.AnnotationSecret], "/")
-	if !found || !r.options.Sources.HasNamespace(namespace) {
+	if !found || !r.options.SecretRules.HasNamespace(namespace) {
 		return nil, nil // the cache does not have that namespace
 	}
 	secret := &corev1.Secret{}
 	if err := r.hub.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, secret); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}
-	if memberSecret := r.options.Sources.Member(secret); memberSecret != nil && memberSecret.Name == member.Name {
+	if memberSecret := r.options.SecretRules.Member(secret); memberSecret != nil && memberSecret.Name == member.Name {
 		return memberSecret, nil
 	}
 	return nil, nil

@@ -127,7 +127,7 @@ func TestAccessProvider(t *testing.T) {
 		}},
 		"the Secret is missing": {change: func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = new(metav1.Now()) }},
 	}
-	sources := kubeconfig.Sources{{Namespace: namespace, Format: kubeconfig.FormatClusterAPI}, {Namespace: namespace, Format: kubeconfig.FormatArgoCD}, options.Sources[0]}
+	rules := kubeconfig.SecretRules{{Namespace: namespace, Format: kubeconfig.FormatClusterAPI}, {Namespace: namespace, Format: kubeconfig.FormatArgoCD}, options.SecretRules[0]}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			member, secret := verified("east"), test.secret
@@ -137,7 +137,7 @@ func TestAccessProvider(t *testing.T) {
 			if test.change != nil {
 				test.change(member)
 			}
-			got, err := accessProvider(member, sources.Member(secret), everything)
+			got, err := accessProvider(member, rules.Member(secret), everything)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -49,8 +49,8 @@ type Reconciler struct {
 type Options struct {
 	// Namespace of the ClusterProfiles.
 	Namespace string
-	// Sources select the Secrets of the members.
-	Sources kubeconfig.Sources
+	// SecretRules select the Secrets of the members.
+	SecretRules kubeconfig.SecretRules
 	// Policy decides which kubeconfigs are accepted.
 	Policy kubeconfig.Policy
 }
@@ -61,7 +61,7 @@ type Options struct {
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 
 // SetupWithManager adds the Reconciler to the hub's manager. It returns an error if the hub lacks the
-// CRD. The cache of the manager has the Secrets that the sources select.
+// CRD. The cache of the manager has the Secrets that the rules select.
 func SetupWithManager(hub manager.Manager, options Options) error {
 	kind := clusterinventory.GroupVersion.WithKind("ClusterProfile")
 	if _, err := hub.GetRESTMapper().RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind}, kind.Version); err != nil {

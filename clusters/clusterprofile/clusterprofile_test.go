@@ -38,8 +38,8 @@ const namespace = "inventory"
 
 // options are those of the tests' Reconcilers.
 var options = Options{
-	Namespace: namespace,
-	Sources:   kubeconfig.Sources{{Namespace: namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}},
+	Namespace:   namespace,
+	SecretRules: kubeconfig.SecretRules{{Namespace: namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}},
 }
 
 var (

@@ -34,7 +34,7 @@ func TestHostile_Secret_costs_little(t *testing.T) {
 		decisions["Argo CD: "+name] = func() { _, _ = parseArgoCDConfig(test.config, test.policy) }
 	}
 	decisions["Argo CD: a server of a MiB"] = func() {
-		_, _ = Sources{argoSecrets}.Member(secret("x", withArgoCDLabel, withData("server", strings.Repeat("x", 1<<20)))).Parse(Policy{})
+		_, _ = SecretRules{argoSecrets}.Member(secret("x", withArgoCDLabel, withData("server", strings.Repeat("x", 1<<20)))).Parse(Policy{})
 	}
 	for name, decide := range decisions {
 		t.Run(name, func(t *testing.T) {

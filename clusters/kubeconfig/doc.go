@@ -4,7 +4,7 @@
 //
 // # Usage
 //
-//	member := sources.Member(secret) // nil if the Secret is not a member's
+//	member := rules.Member(secret) // nil if the Secret is not a member's
 //	config, rejected := member.Parse(policy)
 //
 // Exactly one of config and rejected is nil.
@@ -23,7 +23,7 @@
 // The address policy of package transport checks the addresses of a server's name when they are
 // dialled.
 //
-// The files: [Sources] select Secrets. parse.go reads a kubeconfig, and argocd.go a cluster Secret
+// The files: [SecretRules] select Secrets. parse.go reads a kubeconfig, and argocd.go a cluster Secret
 // of Argo CD. checks.go has the checks that both must pass. credentials.go builds the [Config],
 // claims.go reads the claims of its token, and expiry.go its expiry. renewal.go decides when the
 // token is renewed, and withtoken.go puts another token into the Secret. labels.go decides which

@@ -32,9 +32,9 @@ type Renewal struct {
 	Issued, Expires time.Time
 	// At is when the token is renewed.
 	At time.Time
-	// Obstacle is why there is no renewal although the Secret asks for one, or empty. It quotes
+	// Blocker is why there is no renewal although the Secret asks for one, or empty. It quotes
 	// nothing of the Secret. The other fields are empty then.
-	Obstacle string
+	Blocker string
 }
 
 // BoundSecret is a Secret to which a token is bound.
@@ -56,10 +56,10 @@ func (m *MemberSecret) Renewal(config *Config) Renewal {
 		return Renewal{}
 	}
 	if m.format != FormatKubeconfig {
-		return Renewal{Obstacle: "the tool that created the Secret owns its content"}
+		return Renewal{Blocker: "the tool that created the Secret owns its content"}
 	}
 	if config.Certificate != nil {
-		return Renewal{Obstacle: "the kubeconfig has a client certificate, and only tokens are renewed"}
+		return Renewal{Blocker: "the kubeconfig has a client certificate, and only tokens are renewed"}
 	}
 	return newRenewal(m.Name, claimsOf(config.Token))
 }
@@ -70,13 +70,13 @@ func newRenewal(member string, claims tokenClaims) Renewal {
 	begin, end := claims.begin(), claims.end()
 	switch {
 	case !isAccount:
-		return Renewal{Obstacle: "the token is not a token of a ServiceAccount"}
+		return Renewal{Blocker: "the token is not a token of a ServiceAccount"}
 	case end.IsZero():
-		return Renewal{Obstacle: "the token does not expire"}
+		return Renewal{Blocker: "the token does not expire"}
 	case begin.IsZero() || !begin.Before(end):
-		return Renewal{Obstacle: "the token does not say when it was issued"}
+		return Renewal{Blocker: "the token does not say when it was issued"}
 	case claims.Kubernetes.Pod != nil || claims.Kubernetes.Node != nil:
-		return Renewal{Obstacle: "the token is bound to a pod or a node"}
+		return Renewal{Blocker: "the token is bound to a pod or a node"}
 	}
 	r := Renewal{Account: account, Issued: begin, Expires: end}
 	if bound := claims.Kubernetes.Secret; bound != nil {

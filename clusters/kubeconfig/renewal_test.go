@@ -31,7 +31,7 @@ func TestRenewal(t *testing.T) {
 	bound := possible
 	bound.Bound = BoundSecret{Name: "canary-secret", UID: "canary-uid"}
 	pair := certificateA()
-	obstacle := func(text string) Renewal { return Renewal{Obstacle: text} }
+	blocker := func(text string) Renewal { return Renewal{Blocker: text} }
 	tests := map[string]struct {
 		edit   edit
 		change func(*MemberSecret)
@@ -40,19 +40,19 @@ func TestRenewal(t *testing.T) {
 		"a token of a ServiceAccount":   {token(jwt(`{` + account + `,` + lifetime + `}`)), nil, possible},
 		"a token with nbf":              {token(jwt(fmt.Sprintf(`{%s,"nbf":%d,"exp":%d}`, account, issued.Unix(), issued.Add(100*time.Hour).Unix()))), nil, possible},
 		"a token bound to a Secret":     {token(jwt(`{` + account + `,` + lifetime + `,"kubernetes.io":{"secret":{"name":"canary-secret","uid":"canary-uid"}}}`)), nil, bound},
-		"a token bound to a pod":        {token(jwt(`{` + account + `,` + lifetime + `,"kubernetes.io":{"pod":{"name":"canary"}}}`)), nil, obstacle("the token is bound to a pod or a node")},
-		"a token bound to a node":       {token(jwt(`{` + account + `,` + lifetime + `,"kubernetes.io":{"node":{"name":"canary"}}}`)), nil, obstacle("the token is bound to a pod or a node")},
-		"a token that does not expire":  {token(jwt(`{` + account + `}`)), nil, obstacle("the token does not expire")},
-		"a token without a beginning":   {token(jwt(`{` + account + `,"exp":7292520306}`)), nil, obstacle("the token does not say when it was issued")},
-		"a token that expires at once":  {token(jwt(`{` + account + `,"iat":7292520306,"exp":7292520306}`)), nil, obstacle("the token does not say when it was issued")},
-		"a token of a person":           {token(jwt(`{"sub":"canary@example.com",` + lifetime + `}`)), nil, obstacle("the token is not a token of a ServiceAccount")},
-		"a token with a path as name":   {token(jwt(`{"sub":"system:serviceaccount:canary:../../x",` + lifetime + `}`)), nil, obstacle("the token is not a token of a ServiceAccount")},
-		"a token with an extra name":    {token(jwt(`{"sub":"system:serviceaccount:canary:a:b",` + lifetime + `}`)), nil, obstacle("the token is not a token of a ServiceAccount")},
-		"a token with a number as name": {token(jwt(`{"sub":7,` + lifetime + `}`)), nil, obstacle("the token is not a token of a ServiceAccount")},
-		"an opaque token":               {token(canary), nil, obstacle("the token is not a token of a ServiceAccount")},
+		"a token bound to a pod":        {token(jwt(`{` + account + `,` + lifetime + `,"kubernetes.io":{"pod":{"name":"canary"}}}`)), nil, blocker("the token is bound to a pod or a node")},
+		"a token bound to a node":       {token(jwt(`{` + account + `,` + lifetime + `,"kubernetes.io":{"node":{"name":"canary"}}}`)), nil, blocker("the token is bound to a pod or a node")},
+		"a token that does not expire":  {token(jwt(`{` + account + `}`)), nil, blocker("the token does not expire")},
+		"a token without a beginning":   {token(jwt(`{` + account + `,"exp":7292520306}`)), nil, blocker("the token does not say when it was issued")},
+		"a token that expires at once":  {token(jwt(`{` + account + `,"iat":7292520306,"exp":7292520306}`)), nil, blocker("the token does not say when it was issued")},
+		"a token of a person":           {token(jwt(`{"sub":"canary@example.com",` + lifetime + `}`)), nil, blocker("the token is not a token of a ServiceAccount")},
+		"a token with a path as name":   {token(jwt(`{"sub":"system:serviceaccount:canary:../../x",` + lifetime + `}`)), nil, blocker("the token is not a token of a ServiceAccount")},
+		"a token with an extra name":    {token(jwt(`{"sub":"system:serviceaccount:canary:a:b",` + lifetime + `}`)), nil, blocker("the token is not a token of a ServiceAccount")},
+		"a token with a number as name": {token(jwt(`{"sub":7,` + lifetime + `}`)), nil, blocker("the token is not a token of a ServiceAccount")},
+		"an opaque token":               {token(canary), nil, blocker("the token is not a token of a ServiceAccount")},
 		"a client certificate": {
 			certificate(pair.Certificate, pair.Key), nil,
-			obstacle("the kubeconfig has a client certificate, and only tokens are renewed"),
+			blocker("the kubeconfig has a client certificate, and only tokens are renewed"),
 		},
 		"a Secret without the annotation": {
 			token(jwt(`{` + account + `,` + lifetime + `}`)), func(m *MemberSecret) { m.Secret.Annotations = nil }, Renewal{},
@@ -62,11 +62,11 @@ func TestRenewal(t *testing.T) {
 		},
 		"a Secret of Cluster API": {
 			token(jwt(`{` + account + `,` + lifetime + `}`)), func(m *MemberSecret) { m.format = FormatClusterAPI },
-			obstacle("the tool that created the Secret owns its content"),
+			blocker("the tool that created the Secret owns its content"),
 		},
 		"a Secret of Argo CD": {
 			token(jwt(`{` + account + `,` + lifetime + `}`)), func(m *MemberSecret) { m.format = FormatArgoCD },
-			obstacle("the tool that created the Secret owns its content"),
+			blocker("the tool that created the Secret owns its content"),
 		},
 	}
 	for name, test := range tests {

@@ -1,6 +1,6 @@
 // Package stall keeps the slowness of this process apart from the slowness of a member. A Clock
 // measures how long the process stalls: it waits for the processor, is throttled, or is stopped. A
-// Record decides what a probe says about a member.
+// Streak decides what a probe says about a member.
 //
 // # What is promised
 //

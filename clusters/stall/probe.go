@@ -29,24 +29,24 @@ type Probe struct {
 	Timeout time.Duration
 }
 
-// Verdict is what a probe says about the member.
-type Verdict string
+// Outcome is what a probe says about the member.
+type Outcome string
 
 const (
 	// Alive means that the member answered.
-	Alive Verdict = "Alive"
+	Alive Outcome = "Alive"
 	// Failed means that the member did not answer, and that this process did not prevent it.
-	Failed Verdict = "Failed"
+	Failed Outcome = "Failed"
 	// Inconclusive means that this process may have prevented the answer: nothing is known.
-	Inconclusive Verdict = "Inconclusive"
+	Inconclusive Outcome = "Inconclusive"
 )
 
 // toleratedShare is how much of its timeout a probe may lose to stalls, as a divisor, and still be
 // evidence.
 const toleratedShare = 10
 
-// verdict returns what the probe says by itself.
-func (p Probe) verdict() Verdict {
+// outcome returns what the probe says by itself.
+func (p Probe) outcome() Outcome {
 	waited := p.Ended.Sub(p.Started) - p.Stalled
 	lost := p.Started.Sub(p.Due) + p.Stalled
 	switch {
@@ -67,28 +67,28 @@ const (
 	maxInconclusive = 10
 )
 
-// Record is what the probes of a member have shown since the last answer. The zero value is the
-// record after an answer.
-type Record struct{ failed, inconclusive int }
+// Streak is what the probes of a member have shown since the last answer. The zero value is the
+// streak after an answer.
+type Streak struct{ failed, inconclusive int }
 
-// Add adds a probe to the record, and returns what the probe says about the member.
-func (r *Record) Add(p Probe) Verdict {
-	v := p.verdict()
-	if v == Inconclusive {
-		if r.inconclusive++; r.inconclusive > maxInconclusive {
-			v = Failed
+// Add adds a probe to the streak, and returns what the probe says about the member.
+func (s *Streak) Add(p Probe) Outcome {
+	outcome := p.outcome()
+	if outcome == Inconclusive {
+		if s.inconclusive++; s.inconclusive > maxInconclusive {
+			outcome = Failed
 		}
 	}
-	switch v {
+	switch outcome {
 	case Alive:
-		*r = Record{}
+		*s = Streak{}
 	case Failed:
-		r.failed++
+		s.failed++
 	case Inconclusive:
 	}
-	return v
+	return outcome
 }
 
 // IsLost reports whether too many probes have failed.
 // docs/decisions/a-lost-member-is-disengaged-at-once.md says why.
-func (r *Record) IsLost() bool { return r.failed >= maxFailed }
+func (s *Streak) IsLost() bool { return s.failed >= maxFailed }

@@ -16,7 +16,7 @@ func probeAt(result Result, started, ended, stalled time.Duration) Probe {
 func TestRecord_judges_a_probe(t *testing.T) {
 	for name, test := range map[string]struct {
 		probe Probe
-		want  Verdict
+		want  Outcome
 	}{
 		"an answer":                   {probeAt(Answered, 0, time.Millisecond, 0), Alive},
 		"an answer after a stall":     {probeAt(Answered, time.Minute, 2*time.Minute, 50*time.Second), Alive},
@@ -33,7 +33,7 @@ func TestRecord_judges_a_probe(t *testing.T) {
 		"the process has no file descriptors for a long while": {probeAt(NotSent, 0, 2*timeout, 0), Inconclusive},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := (&Record{}).Add(test.probe); got != test.want {
+			if got := (&Streak{}).Add(test.probe); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
 		})
@@ -62,7 +62,7 @@ func TestRecord_finds_a_lost_member(t *testing.T) {
 		"inconclusive ones then failed": {append(repeat(late, maxInconclusive), repeat(failed, 3)...), maxInconclusive + 3},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var r Record
+			var r Streak
 			got := 0
 			for i, p := range test.probes {
 				if r.Add(p); r.IsLost() {

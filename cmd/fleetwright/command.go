@@ -36,7 +36,7 @@ type options struct {
 	hubID                   string
 	clusterAPINamespace     string
 	argoCDNamespace         string
-	sources                 kubeconfig.Sources
+	secretRules             kubeconfig.SecretRules
 	clusterProfiles         bool
 	policy                  kubeconfig.Policy
 	memberQPS               float32
@@ -172,11 +172,11 @@ func (o *options) check() error {
 	if o.copiedLabels, err = delivery.ParseNamespaceLabels(o.namespaceLabels); err != nil {
 		return fmt.Errorf("--namespace-labels: %w", err)
 	}
-	return o.findSources()
+	return o.findSecretRules()
 }
 
-// findSources sets the sources of the members' credentials from the options.
-func (o *options) findSources() error {
+// findSecretRules sets the rules for the Secrets of members from the options.
+func (o *options) findSecretRules() error {
 	selector, err := labels.Parse(o.secretSelector)
 	if err != nil {
 		return fmt.Errorf("--secret-selector %q: %w", o.secretSelector, err)
@@ -184,12 +184,12 @@ func (o *options) findSources() error {
 	if selector.Empty() {
 		return fmt.Errorf("--secret-selector is empty: every Secret of namespace %s would become a member; set a selector", o.secretNamespace)
 	}
-	o.sources = kubeconfig.Sources{{Namespace: o.secretNamespace, Format: kubeconfig.FormatKubeconfig, Selector: selector}}
+	o.secretRules = kubeconfig.SecretRules{{Namespace: o.secretNamespace, Format: kubeconfig.FormatKubeconfig, Selector: selector}}
 	if o.clusterAPINamespace != "" {
-		o.sources = append(o.sources, kubeconfig.Source{Namespace: o.clusterAPINamespace, Format: kubeconfig.FormatClusterAPI})
+		o.secretRules = append(o.secretRules, kubeconfig.SecretRule{Namespace: o.clusterAPINamespace, Format: kubeconfig.FormatClusterAPI})
 	}
 	if o.argoCDNamespace != "" {
-		o.sources = append(o.sources, kubeconfig.Source{Namespace: o.argoCDNamespace, Format: kubeconfig.FormatArgoCD})
+		o.secretRules = append(o.secretRules, kubeconfig.SecretRule{Namespace: o.argoCDNamespace, Format: kubeconfig.FormatArgoCD})
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func (o *options) assemble(ctx context.Context, manager mcmanager.Manager, provi
 		manager.Add(deliverer),
 		hub.Add(registerWhileLeading(deliverer)),
 		hub.Add(registerWhileLeading(planned)),
-		provider.SetupWithManager(ctx, hub, manager, o.sources),
+		provider.SetupWithManager(ctx, hub, manager, o.secretRules),
 		o.publishProfiles(hub),
 	)
 	if err != nil {
@@ -140,7 +140,7 @@ func registerWhileLeading(collector prometheus.Collector) manager.RunnableFunc {
 // newSources returns the sources of spec.configuration, which only the leader watches. Without
 // namespaces, nothing is started.
 func (o *options) newSources(hub manager.Manager) (*sources.Sources, error) {
-	configuration, err := sources.New(hub.GetConfig(), sources.Options{Namespaces: o.propagated, OperatorNamespace: o.secretNamespace, IsKubeconfig: o.sources.MaySelect})
+	configuration, err := sources.New(hub.GetConfig(), sources.Options{Namespaces: o.propagated, OperatorNamespace: o.secretNamespace, IsKubeconfig: o.secretRules.MaySelect})
 	if err != nil || o.propagated.IsEmpty() {
 		return configuration, err
 	}
@@ -152,7 +152,7 @@ func (o *options) publishProfiles(hub manager.Manager) error {
 	if !o.clusterProfiles {
 		return nil
 	}
-	return clusterprofile.SetupWithManager(hub, clusterprofile.Options{Namespace: o.secretNamespace, Sources: o.sources, Policy: o.policy})
+	return clusterprofile.SetupWithManager(hub, clusterprofile.Options{Namespace: o.secretNamespace, SecretRules: o.secretRules, Policy: o.policy})
 }
 
 // cachesSynced returns a check that fails until the hub's caches are synced. It depends on no
@@ -223,7 +223,7 @@ func readHubID(ctx context.Context, hub *rest.Config, types *runtime.Scheme) (st
 func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	warm := true
 	cached := map[client.Object]cache.ByObject{
-		&corev1.Secret{}:    clusters.SecretCache(o.sources),
+		&corev1.Secret{}:    clusters.SecretCache(o.secretRules),
 		&corev1.Namespace{}: {Transform: onlyLabels},
 	}
 	if o.clusterProfiles {

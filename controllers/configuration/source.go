@@ -159,7 +159,7 @@ func (in Input) sources(uses []use) []*source {
 		s.isAdded = !slices.ContainsFunc(in.Status, s.isStatusOf)
 		s.isLost = s.last.Snapshot != "" && !IsAbsent(s.last.Snapshot) && stored.snapshot(s.last.Snapshot, s.Ref) == nil
 		s.name = stored.presentName(s)
-		s.block(checks.obstacle(s))
+		s.block(checks.blocker(s))
 		s.fail(s.hub.Failure)
 		sources = append(sources, s)
 	}

@@ -26,8 +26,8 @@ type sourceChecks struct {
 	stored            storedSnapshots
 }
 
-// obstacle returns why the present content of a source must not be used, or nil.
-func (c sourceChecks) obstacle(s *source) *Problem {
+// blocker returns why the present content of a source must not be used, or nil.
+func (c sourceChecks) blocker(s *source) *Problem {
 	switch {
 	case s.hub.Presence == PresenceDisabled:
 		return &Problem{v1alpha1.ReasonPropagationDisabled, fmt.Sprintf("nothing may leave namespace %s of the hub: ask an administrator to add it to the flag --propagate-from of Fleetwright", c.app.Namespace)}

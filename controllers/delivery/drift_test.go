@@ -42,7 +42,8 @@ func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 	s.changeByOther(spoiled, func() {
 		containers := spoiled.Spec.Template.Spec.Containers
 		containers[0].Env = nil
-		spoiled.Spec.Template.Spec.Containers = append(containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"}) // it stays
+		containers = append(containers, corev1.Container{Name: "sidecar", Image: "sidecar:1"}) // it stays
+		spoiled.Spec.Template.Spec.Containers = containers
 	})
 	wait.Eventually(t, func() error {
 		if s.correctionCount() == 0 {

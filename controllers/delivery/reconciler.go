@@ -166,7 +166,7 @@ func (r *reconciler) deliver(ctx context.Context, t task) (reconcile.Result, err
 	if err != nil {
 		return r.handleError(ctx, t, err)
 	}
-	if isHeld, result, err := r.hold(ctx, t); isHeld {
+	if isWaiting, result, err := r.awaitsAnswer(ctx, t); isWaiting {
 		return result, err
 	}
 	changed, err := r.renderAndMaintain(ctx, t)

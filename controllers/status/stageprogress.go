@@ -84,11 +84,11 @@ func (p stageProgress) waiting() string {
 	if stopped := p.outcome.StoppedOn; len(stopped) > 0 {
 		return fmt.Sprintf("%s, and no other cluster gets it, because it failed on %s: fix that, or change the spec", p.result(), wording.ListClusters(stopped))
 	}
-	return fmt.Sprintf("%s, and %s, or %s", p.result(), p.obstacle(), p.promote())
+	return fmt.Sprintf("%s, and %s, or %s", p.result(), p.blocker(), p.promote())
 }
 
-// obstacle says why a stage has no result, and what to fix.
-func (p stageProgress) obstacle() string {
+// blocker says why a stage has no result, and what to fix.
+func (p stageProgress) blocker() string {
 	switch lost := p.outcome.LostClusters; {
 	case p.stage.Clusters == 0:
 		return "its clusters have left the stage before it was completed: bring them back"

@@ -280,8 +280,8 @@ func (m *memberEnv) checkMayCreate(t *testing.T, secret *corev1.Secret, namespac
 // configOf returns how the operator reads a Secret.
 func configOf(t *testing.T, secret *corev1.Secret) *kubeconfig.Config {
 	t.Helper()
-	sources := kubeconfig.Sources{{Namespace: secret.Namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.Everything()}}
-	config, rejected := sources.Member(secret).Parse(kubeconfig.Policy{})
+	rules := kubeconfig.SecretRules{{Namespace: secret.Namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.Everything()}}
+	config, rejected := rules.Member(secret).Parse(kubeconfig.Policy{})
 	if rejected != nil {
 		t.Fatal(rejected)
 	}

@@ -20,8 +20,8 @@ import (
 
 // parseSecret returns how the operator reads a Secret, or why it rejects the Secret.
 func parseSecret(secret *corev1.Secret) (*kubeconfig.Config, *kubeconfig.RejectedError) {
-	sources := kubeconfig.Sources{{Namespace: secret.Namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.Everything()}}
-	return sources.Member(secret).Parse(kubeconfig.Policy{})
+	rules := kubeconfig.SecretRules{{Namespace: secret.Namespace, Format: kubeconfig.FormatKubeconfig, Selector: labels.Everything()}}
+	return rules.Member(secret).Parse(kubeconfig.Policy{})
 }
 
 // keptConfig returns how the operator reads the Secret of an earlier join, or nil if there is none.

@@ -35,8 +35,8 @@ const (
 
 var argoCDSelector = labels.SelectorFromSet(labels.Set{"argocd.argoproj.io/secret-type": "cluster"})
 
-// Source selects Secrets of the hub that hold credentials of members.
-type Source struct {
+// SecretRule selects Secrets of the hub that hold credentials of members.
+type SecretRule struct {
 	// Namespace of the Secrets.
 	Namespace string
 	// Format of the Secrets.
@@ -45,25 +45,25 @@ type Source struct {
 	Selector labels.Selector
 }
 
-// Selectors returns selectors for a cache that holds only the Secrets of the source; nil means all
+// Selectors returns selectors for a cache that holds only the Secrets of the rule; nil means all
 // Secrets. The selectors also match a few Secrets that do not describe a member.
-func (s Source) Selectors() (labels.Selector, fields.Selector) {
-	switch s.Format {
+func (r SecretRule) Selectors() (labels.Selector, fields.Selector) {
+	switch r.Format {
 	case FormatClusterAPI:
 		return nil, fields.OneTermEqualSelector("type", clusterAPIType)
 	case FormatArgoCD:
 		return argoCDSelector, nil
 	}
-	return s.Selector, nil
+	return r.Selector, nil
 }
 
-// member returns the name of the member that a Secret describes, or "" if the source does not
+// member returns the name of the member that a Secret describes, or "" if the rule does not
 // select the Secret.
-func (s Source) member(secret *corev1.Secret) string {
-	if secret.Namespace != s.Namespace || !secret.DeletionTimestamp.IsZero() {
+func (r SecretRule) member(secret *corev1.Secret) string {
+	if secret.Namespace != r.Namespace || !secret.DeletionTimestamp.IsZero() {
 		return ""
 	}
-	switch s.Format {
+	switch r.Format {
 	case FormatClusterAPI:
 		name, isKubeconfig := strings.CutSuffix(secret.Name, clusterAPISuffix)
 		if secret.Type != clusterAPIType || !isKubeconfig || len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -80,35 +80,35 @@ func (s Source) member(secret *corev1.Secret) string {
 		}
 		return secret.Name
 	}
-	if !s.Selector.Matches(labels.Set(secret.Labels)) {
+	if !r.Selector.Matches(labels.Set(secret.Labels)) {
 		return ""
 	}
 	return secret.Name
 }
 
-// Sources are tried in order: the first source that selects a Secret decides how the Secret is
+// SecretRules are tried in order: the first rule that selects a Secret decides how the Secret is
 // read.
-type Sources []Source
+type SecretRules []SecretRule
 
-// HasNamespace reports whether any of the sources is in a namespace.
-func (s Sources) HasNamespace(namespace string) bool {
-	return slices.ContainsFunc(s, func(source Source) bool { return source.Namespace == namespace })
+// HasNamespace reports whether any of the rules is in a namespace.
+func (r SecretRules) HasNamespace(namespace string) bool {
+	return slices.ContainsFunc(r, func(rule SecretRule) bool { return rule.Namespace == namespace })
 }
 
-// MaySelect reports whether a source may select a Secret, from its metadata. A Secret of Cluster API
+// MaySelect reports whether a rule may select a Secret, from its metadata. A Secret of Cluster API
 // is recognized by its name, because its type is not in the metadata.
-func (s Sources) MaySelect(secret metav1.Object) bool {
-	return slices.ContainsFunc(s, func(source Source) bool {
-		if secret.GetNamespace() != source.Namespace {
+func (r SecretRules) MaySelect(secret metav1.Object) bool {
+	return slices.ContainsFunc(r, func(rule SecretRule) bool {
+		if secret.GetNamespace() != rule.Namespace {
 			return false
 		}
-		switch source.Format {
+		switch rule.Format {
 		case FormatClusterAPI:
 			return strings.HasSuffix(secret.GetName(), clusterAPISuffix)
 		case FormatArgoCD:
 			return argoCDSelector.Matches(labels.Set(secret.GetLabels()))
 		}
-		return source.Selector.Matches(labels.Set(secret.GetLabels()))
+		return rule.Selector.Matches(labels.Set(secret.GetLabels()))
 	})
 }
 
@@ -121,11 +121,11 @@ type MemberSecret struct {
 	format SecretFormat
 }
 
-// Member returns the member that a Secret describes, or nil if no source selects the Secret.
-func (s Sources) Member(secret *corev1.Secret) *MemberSecret {
-	for _, source := range s {
-		if name := source.member(secret); name != "" {
-			return &MemberSecret{Name: name, Secret: secret, format: source.Format}
+// Member returns the member that a Secret describes, or nil if no rule selects the Secret.
+func (r SecretRules) Member(secret *corev1.Secret) *MemberSecret {
+	for _, rule := range r {
+		if name := rule.member(secret); name != "" {
+			return &MemberSecret{Name: name, Secret: secret, format: rule.Format}
 		}
 	}
 	return nil

@@ -14,9 +14,10 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// hold reports whether nothing may be applied before the planner has answered, and asks it then.
-func (r *reconciler) hold(ctx context.Context, t task) (isHeld bool, result reconcile.Result, err error) {
-	if isHeld, result, err := r.holdTakenBack(ctx, t); isHeld {
+// awaitsAnswer reports whether nothing may be applied before the planner has answered. It asks the planner
+// then, by what it reports.
+func (r *reconciler) awaitsAnswer(ctx context.Context, t task) (isWaiting bool, result reconcile.Result, err error) {
+	if isWaiting, result, err := r.awaitsRevision(ctx, t); isWaiting {
 		return true, result, err
 	}
 	if r.mayCreate(t) {
@@ -46,11 +47,11 @@ func (r *reconciler) mayCreate(t task) bool {
 	return may
 }
 
-// holdTakenBack reports whether the Deployment must not be changed yet, because the first look at
+// awaitsRevision reports whether the Deployment must not be changed yet, because the first look at
 // it shows that a restore of the hub has taken back the revision of the entry. The planner decides
 // then whether the entry takes over what the cluster runs, or answers in the entry that the
 // Deployment is to be changed.
-func (r *reconciler) holdTakenBack(ctx context.Context, t task) (isHeld bool, result reconcile.Result, err error) {
+func (r *reconciler) awaitsRevision(ctx context.Context, t task) (isWaiting bool, result reconcile.Result, err error) {
 	look := r.looks.of(t.app.UID).ID
 	if t.memory.seenSince == look || t.entry.Recreate == look || !isTakenBack(t.app, t.entry, t.objects) {
 		return false, reconcile.Result{}, nil

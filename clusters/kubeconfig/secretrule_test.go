@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	ourSecrets  = Source{Namespace: "fleet", Format: FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}
-	capiSecrets = Source{Namespace: "fleet", Format: FormatClusterAPI}
-	argoSecrets = Source{Namespace: "fleet", Format: FormatArgoCD}
+	ourSecrets  = SecretRule{Namespace: "fleet", Format: FormatKubeconfig, Selector: labels.SelectorFromSet(labels.Set{"member": "true"})}
+	capiSecrets = SecretRule{Namespace: "fleet", Format: FormatClusterAPI}
+	argoSecrets = SecretRule{Namespace: "fleet", Format: FormatArgoCD}
 )
 
 // secret returns a Secret in the namespace fleet, after the changes.
@@ -43,7 +43,7 @@ func withData(key, value string) func(*corev1.Secret) {
 
 func TestSource_returns_the_name_of_the_member(t *testing.T) {
 	tests := map[string]struct {
-		source Source
+		rule   SecretRule
 		secret *corev1.Secret
 		want   string
 	}{
@@ -73,11 +73,11 @@ func TestSource_returns_the_name_of_the_member(t *testing.T) {
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := test.source.member(test.secret); got != test.want {
+			if got := test.rule.member(test.secret); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			maySelect := Sources{test.source}.MaySelect(test.secret)
-			if isElsewhere := test.secret.Namespace != test.source.Namespace; test.want != "" && !maySelect || isElsewhere && maySelect {
+			maySelect := SecretRules{test.rule}.MaySelect(test.secret)
+			if isElsewhere := test.secret.Namespace != test.rule.Namespace; test.want != "" && !maySelect || isElsewhere && maySelect {
 				t.Errorf("MaySelect returns %t", maySelect)
 			}
 		})
@@ -92,21 +92,21 @@ func TestSources_are_tried_in_order(t *testing.T) {
 	}
 	all := secret("east-kubeconfig", withSelectedLabel, withClusterAPIType, withArgoCDLabel, withData("name", "argo"))
 	tests := map[string]struct {
-		sources Sources
-		secret  *corev1.Secret
-		want    *member
+		rules  SecretRules
+		secret *corev1.Secret
+		want   *member
 	}{
-		"the first source":             {Sources{capiSecrets, argoSecrets, ourSecrets}, all, &member{"east", FormatClusterAPI, "fleet/east-kubeconfig"}},
-		"another order":                {Sources{ourSecrets, argoSecrets, capiSecrets}, all, &member{"east-kubeconfig", FormatKubeconfig, "fleet/east-kubeconfig"}},
-		"a later source":               {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withArgoCDLabel), &member{"x", FormatArgoCD, "fleet/x"}},
-		"no source selects the Secret": {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
-		"another namespace":            {Sources{ourSecrets, capiSecrets, argoSecrets}, secret("x", withSelectedLabel, inOtherNamespace), nil},
-		"no sources":                   {nil, all, nil},
+		"the first rule":             {SecretRules{capiSecrets, argoSecrets, ourSecrets}, all, &member{"east", FormatClusterAPI, "fleet/east-kubeconfig"}},
+		"another order":              {SecretRules{ourSecrets, argoSecrets, capiSecrets}, all, &member{"east-kubeconfig", FormatKubeconfig, "fleet/east-kubeconfig"}},
+		"a later rule":               {SecretRules{ourSecrets, capiSecrets, argoSecrets}, secret("x", withArgoCDLabel), &member{"x", FormatArgoCD, "fleet/x"}},
+		"no rule selects the Secret": {SecretRules{ourSecrets, capiSecrets, argoSecrets}, secret("x"), nil},
+		"another namespace":          {SecretRules{ourSecrets, capiSecrets, argoSecrets}, secret("x", withSelectedLabel, inOtherNamespace), nil},
+		"no rules":                   {nil, all, nil},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			var got *member
-			if c := test.sources.Member(test.secret); c != nil {
+			if c := test.rules.Member(test.secret); c != nil {
 				got = &member{c.Name, c.format, c.Key().String()}
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -135,7 +135,7 @@ func argoCD(tb testing.TB, change func(config, tls object)) []byte {
 // parseArgoCDConfig returns the Config or the rejection for an Argo CD Secret with this config.
 func parseArgoCDConfig(config []byte, policy Policy) (*Config, *RejectedError) {
 	s := secret("cluster-1", withArgoCDLabel, withData("server", "https://canary.example:6443/"), withData("config", string(config)))
-	return Sources{argoSecrets}.Member(s).Parse(policy)
+	return SecretRules{argoSecrets}.Member(s).Parse(policy)
 }
 
 // acceptedArgoCD is the config of a cluster Secret that is accepted, and the fields that a
@@ -264,7 +264,7 @@ func TestArgoCD_Secret_is_rejected(t *testing.T) {
 func TestArgoCD_Secret_needs_an_https_server(t *testing.T) {
 	config := argoCD(t, func(object, object) {})
 	for _, url := range []string{"", "http://canary.example", "canary.example:6443", "https://canary:canary@canary.example", "https://canary example"} {
-		_, rejected := Sources{argoSecrets}.Member(secret("x", withArgoCDLabel, withData("server", url), withData("config", string(config)))).Parse(Policy{})
+		_, rejected := SecretRules{argoSecrets}.Member(secret("x", withArgoCDLabel, withData("server", url), withData("config", string(config)))).Parse(Policy{})
 		if rejected == nil || rejected.Reason != v1alpha1.ReasonServerRefused || strings.Contains(rejected.Message, canary) {
 			t.Errorf("%q: %+v", url, rejected)
 		}
