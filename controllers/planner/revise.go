@@ -2,7 +2,6 @@ package planner
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"time"
 
@@ -54,24 +53,26 @@ func (e unrevisedError) Error() string { return e.cause.Error() }
 // configuration, the history is read from the API server only after an edit or for a retry.
 func (r *reviser) revise(ctx context.Context, in rollout.Input) (revised, error) {
 	facts, err := r.gather(ctx, in)
-	var outcome revise.Outcome
-	if err == nil {
-		outcome, err = r.follow(ctx, facts)
+	if err != nil {
+		return revised{}, err
 	}
-	if unlisted := (unlistedError{}); errors.As(err, &unlisted) {
-		outcome, err = r.withoutHistory(facts, unlisted.cause)
+	outcome, err := r.follow(ctx, facts)
+	if err != nil {
+		return revised{}, err
 	}
-	if err == nil {
-		err = r.checkContents(ctx, in, &outcome)
+	if err := r.checkStable(ctx, in.App, &outcome); err != nil {
+		return revised{}, err
 	}
-	if err != nil || facts.Content == nil {
-		return revised{Outcome: outcome}, err
+	if err := r.refuse(ctx, in, &outcome); err != nil {
+		return revised{}, err
+	}
+	if facts.Content == nil {
+		return revised{Outcome: outcome}, nil
 	}
 	return revised{Outcome: outcome, configuration: &facts.Content.Decision}, nil
 }
 
-// gather reads what every decision depends on. With configuration, it decides about that, and stores
-// the snapshots of the decision.
+// gather reads what every decision depends on.
 func (r *reviser) gather(ctx context.Context, in rollout.Input) (revise.Facts, error) {
 	facts := revise.Facts{
 		App: in.App, Plan: in.Plan, Members: in.Members, HighestReported: in.HighestRevision(), AwaitsReports: in.AwaitsReports(),
@@ -81,31 +82,40 @@ func (r *reviser) gather(ctx context.Context, in rollout.Input) (revise.Facts, e
 		return facts, nil
 	}
 	known, isKnown := r.known.of(in.App)
-	if !isKnown && facts.Refused != nil {
-		return facts, unlistedError{facts.Refused}
-	}
-	if !isKnown {
-		history, err := r.revisions.list(ctx, in.App)
-		if err != nil {
-			return facts, unlistedError{err}
+	if !isKnown && facts.Refused == nil {
+		if err := r.readHistory(ctx, &facts); err != nil {
+			return facts, err
 		}
-		known, facts.History = r.known.remember(in.App, history, in.App.Status.Rollout.Revision), &history
 	}
+	switch {
+	case facts.History != nil:
+		known = r.known.remember(in.App, *facts.History, in.App.Status.Rollout.Revision)
+	case !isKnown:
+		facts.IsContentUnknown = true
+		return facts, nil
+	}
+	var err error
+	facts.Content, err = r.decideContent(ctx, in, known)
+	return facts, err
+}
+
+// decideContent decides about the configuration of an AppService, and stores the snapshots of the
+// decision.
+func (r *reviser) decideContent(ctx context.Context, in rollout.Input, known revisionsOfApp) (*revise.Content, error) {
 	decision, err := r.sources.Decide(ctx, sources.Request{
 		App: in.App, Revisions: known.revisions, Serials: serialsOnMembers(in), Now: time.Now(),
 	})
 	if err != nil {
-		return facts, fmt.Errorf("decide the configuration: %w", err)
+		return nil, fmt.Errorf("decide the configuration: %w", err)
 	}
 	if in.HasMissingSlices { // what lost entries need is not known
 		decision.Prune = nil
 	}
-	facts.Content = &revise.Content{
+	state := in.App.Status.Rollout
+	return &revise.Content{
 		Decision: decision, HasTemplate: known.hasTemplate,
-		IsRevisionLost: known.isLost(in.App.Status.Rollout.Revision, decision.Lost),
-		IsStableLost:   known.isLost(in.App.Status.Rollout.StableRevision, decision.Lost),
-	}
-	return facts, nil
+		IsRevisionLost: known.isLost(state.Revision, decision.Lost), IsStableLost: known.isLost(state.StableRevision, decision.Lost),
+	}, nil
 }
 
 // follow takes the steps to the revision of the spec.
@@ -114,7 +124,7 @@ func (r *reviser) follow(ctx context.Context, facts revise.Facts) (revise.Outcom
 		var err error
 		switch step := revise.Decide(facts); step.Action {
 		case revise.ReadHistory:
-			facts.History, err = r.history(ctx, facts.App)
+			err = r.readHistory(ctx, &facts)
 		case revise.ReadPolicy:
 			facts.Policy, err = r.policies.present(ctx, facts.App.Namespace)
 		case revise.Store:
@@ -129,14 +139,6 @@ func (r *reviser) follow(ctx context.Context, facts revise.Facts) (revise.Outcom
 			return revise.Outcome{}, err
 		}
 	}
-}
-
-func (r *reviser) history(ctx context.Context, app *v1alpha1.AppService) (*revision.History, error) {
-	history, err := r.revisions.list(ctx, app)
-	if err != nil {
-		return nil, unlistedError{err}
-	}
-	return &history, nil
 }
 
 // store stores a new revision. If the hub refuses it, the rollout of the revision of the status goes on.
@@ -166,14 +168,6 @@ func (r *reviser) prune(ctx context.Context, facts revise.Facts, history revisio
 	if len(left.All()) < len(history.All()) {
 		facts.Content.RecheckAfter = earlier(facts.Content.RecheckAfter, afterDeletion)
 	}
-}
-
-// checkContents adds to an outcome which revisions are missing, and which clusters must not get one.
-func (r *reviser) checkContents(ctx context.Context, in rollout.Input, outcome *revise.Outcome) error {
-	if err := r.checkStable(ctx, in.App, outcome); err != nil {
-		return err
-	}
-	return r.refuse(ctx, in, outcome)
 }
 
 // checkStable sets whether the stable revision is missing, to which a rollout may return.

@@ -1,6 +1,7 @@
 package planner
 
 import (
+	"context"
 	"time"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -14,25 +15,23 @@ import (
 // What needs content waits: an edit of the template, the next cluster of a rollout, and the first
 // delivery to a cluster, which pod security would have to allow.
 
-// unlistedError is returned if the revisions cannot be listed.
-type unlistedError struct{ cause error }
-
-func (e unlistedError) Error() string { return e.cause.Error() }
-
-// withoutHistory lets the rollout of the revision of the status go on, because the revisions cannot be
-// listed. Without that revision, nothing can be planned.
-func (r *reviser) withoutHistory(facts revise.Facts, cause error) (revise.Outcome, error) {
+// readHistory adds the history to the facts. If the revisions cannot be listed, it adds why, so that
+// the rollout of the revision of the status goes on. Without that revision, nothing can be planned.
+func (r *reviser) readHistory(ctx context.Context, facts *revise.Facts) error {
 	app := facts.App
-	if app.Status.Rollout.Revision == 0 {
-		return revise.Outcome{}, unrevisedError{cause}
+	history, err := r.revisions.list(ctx, app)
+	switch {
+	case err == nil:
+		facts.History = &history
+		return nil
+	case app.Status.Rollout.Revision == 0:
+		return unrevisedError{err}
+	case !r.isLasting(app, err):
+		return err
 	}
-	if !r.isLasting(app, cause) {
-		return revise.Outcome{}, cause
-	}
-	if facts.Refused == nil {
-		r.throttle.recordRefusedRevision(app, time.Now(), cause)
-	}
-	return facts.Without(cause), nil
+	r.throttle.recordRefusedRevision(app, time.Now(), err)
+	facts.Refused = err
+	return nil
 }
 
 // withoutContent lets the plan go on without the content of a revision that cannot be read. That is no

@@ -22,8 +22,11 @@ type Facts struct {
 	HighestReported int64
 	// AwaitsReports is set if the status was lost, and clusters have not reported what they run.
 	AwaitsReports bool
-	// Refused is why the hub has just refused the next revision, or nil.
+	// Refused is why the hub has just refused the next revision or the history, or nil.
 	Refused error
+	// IsContentUnknown is set if the AppService has configuration, and nothing could be decided about
+	// it, because the hub refuses the history.
+	IsContentUnknown bool
 	// Content is what was decided about the configuration. It is nil for an AppService without
 	// configuration.
 	Content *Content
@@ -59,7 +62,8 @@ const (
 	ReadPolicy Action = "ReadPolicy"
 	// Refuse: pod security refuses the template on every cluster. The revision of the status goes on.
 	Refuse Action = "Refuse"
-	// Defer: the hub has just refused the next revision. That of the status goes on.
+	// Defer: the hub has just refused the next revision or the history. The revision of the status
+	// goes on.
 	Defer Action = "Defer"
 	// Use: the history has the revision of the spec.
 	Use Action = "Use"
@@ -92,6 +96,8 @@ func Decide(f Facts) Step {
 	switch {
 	case f.App.IsDeleting(), f.AwaitsReports:
 		return f.step(Keep)
+	case f.IsContentUnknown:
+		return Step{Action: Defer, Outcome: f.Without(f.Refused)}
 	case f.wasRefused():
 		if step := f.admit(revision.Next{}); step.Action != Store {
 			return step
@@ -124,8 +130,8 @@ func (s Step) Stored(stored revision.Stored) Outcome {
 	return outcome
 }
 
-// Without returns the outcome if the hub refuses the next revision, or to return the history: the
-// rollout of the revision of the status goes on.
+// Without returns the outcome if the hub refuses the next revision or the history: the rollout of the
+// revision of the status goes on.
 func (f Facts) Without(refusal error) Outcome {
 	outcome := f.kept()
 	outcome.Refused, outcome.IsSpecPending = refusal, true

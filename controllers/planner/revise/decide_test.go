@@ -176,6 +176,8 @@ func TestDecide(t *testing.T) {
 		"the hub has just refused the revision":                  {[]func(*Facts){edit("web:3"), hubRefuses}, Step{Action: Defer, Outcome: deferred}},
 		"the hub refused a revision that is not needed any more": {[]func(*Facts){hubRefuses}, Step{Action: Keep, Outcome: kept}},
 
+		"the hub refuses the history, which the configuration needs": {[]func(*Facts){hubRefuses, func(f *Facts) { f.IsContentUnknown = true }},
+			Step{Action: Defer, Outcome: deferred}},
 		"the content is current": {[]func(*Facts){content()}, Step{Action: Keep, Outcome: kept}},
 		"the content differs":    {[]func(*Facts){content(otherContent)}, Step{Action: ReadHistory, Outcome: kept}},
 		"the content differs, and the template keeps its policy": {[]func(*Facts){content(otherContent), history(one)},

@@ -15,7 +15,8 @@
 //  3. Any other spec needs a revision after an edit, for a retry, and for other content of its
 //     sources. At rest, the status names the revision of the spec, and nothing is read.
 //  4. A spec that waits for a source has no revision: the clusters keep the one before it.
-//  5. What the hub has just refused is not sent again at once.
+//  5. What the hub has just refused is not sent again at once. While it refuses the history, nothing
+//     is known of the configuration either.
 //  6. If the history has the template with the present snapshots, its revision is used.
 //  7. Otherwise a new revision is stored. A template that the history has with other snapshots keeps
 //     its policy. Any other template must comply with the present policy on one cluster at least.
