@@ -348,6 +348,16 @@ func TestDecide_on_adoption(t *testing.T) {
 	unmanaged := func(s *scene) { s.unmanage() }
 	testRules(t, map[string]rule{
 		"is not allowed": {given: unmanaged, want: refused(both, "Deployment", "; to adopt it, set spec.conflictPolicy to AdoptIfIdentical or Adopt")},
+		"is never allowed for an object of another hub": {
+			app: always,
+			given: func(s *scene) {
+				s.live.GetAnnotations()[v1alpha1.AnnotationHub] = "hub-2"
+				container(s.live).Image = "web:0"
+				s.sync()
+			},
+			want: outcome{Needs: both, Action: Blocked, Reason: v1alpha1.ReasonConflict,
+				Message: `Deployment web exists and does not belong to this AppService: it belongs to hub "hub-2"`},
+		},
 		"of an identical Deployment, if identical": {app: ifIdentical, given: unmanaged, want: outcome{Needs: all, Action: Adopt, Replicas: 3}},
 		"of an identical Deployment":               {app: always, given: unmanaged, want: outcome{Needs: all, Action: Adopt, Replicas: 3}},
 		"of an identical Service":                  {kind: "Service", app: ifIdentical, given: unmanaged, want: outcome{Needs: object, Action: Adopt, Replicas: -1}},
