@@ -28,10 +28,10 @@ const maxSerials = 64
 func (t task) copyFacts() copies.Facts {
 	facts := copies.Facts{
 		App: t.app, Entry: t.entry, Needed: t.copies, Memory: &t.memory.copies, Now: time.Now(),
-		Deployment: t.objects.deployment, IsOwned: t.objects.isOwned("Deployment"), HasRolledOut: t.objects.hasRolledOut,
+		Deployment: t.objects.deployment, HasRolledOut: t.objects.hasRolledOut,
 	}
 	if deployment := t.objects.facts["Deployment"]; deployment != nil {
-		facts.IsManaged = deployment.IsManagedByThisHub()
+		facts.IsOwned, facts.IsManaged = deployment.IsOwned(), deployment.IsManagedByThisHub()
 	}
 	return facts
 }

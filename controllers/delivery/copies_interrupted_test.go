@@ -388,10 +388,7 @@ func TestSerial_of_a_copy_that_may_be_missing(t *testing.T) {
 // that is gone, so the garbage collector of the member is about to delete them.
 func TestCopies_of_a_Deployment_that_was_restored_from_a_backup(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	c.end()
 	backup := c.deployment()
 	c.must(onMember.Delete(t.Context(), backup.DeepCopy()))
@@ -491,10 +488,7 @@ func TestAbsurd_numbers_of_a_Deployment_are_corrected(t *testing.T) {
 	for _, number := range []string{"999999999", "1000000000", "9223372036854775807"} {
 		t.Run(number, func(t *testing.T) {
 			t.Parallel()
-			c := newConfigured(t)
-			c.start()
-			c.planRevision()
-			c.expectReport(c.readyWith(1))
+			c := deliveredConfigured(t)
 			c.expectCopies(c.allCopies("1", "1", "1"))
 			c.end()
 			deployment := c.deployment()

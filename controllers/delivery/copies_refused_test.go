@@ -30,10 +30,7 @@ import (
 // A quota of the member refuses a copy. The cluster keeps its Deployment, and continues afterwards.
 func TestCopies_that_a_quota_refuses(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	before, copies := c.observedDeployment(), c.allCopies("1", "1", "1")
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "small"}}
 	quota.Spec.Hard = corev1.ResourceList{"count/configmaps": resource.MustParse("1")}
@@ -138,10 +135,7 @@ func TestCopies_whose_names_are_taken(t *testing.T) {
 	for _, policy := range []v1alpha1.ConflictPolicy{v1alpha1.ConflictFail, v1alpha1.ConflictAdopt} {
 		t.Run(string(policy), func(t *testing.T) {
 			t.Parallel()
-			c := newConfigured(t, withConflictPolicy(policy))
-			c.start()
-			c.planRevision()
-			c.expectReport(c.readyWith(1))
+			c := deliveredConfigured(t, withConflictPolicy(policy))
 			before := c.observedDeployment()
 			c.revision++
 			c.change(v1alpha1.ConfigurationSecret, "db", "2")
@@ -177,10 +171,7 @@ func TestCopy_in_place_whose_name_was_taken(t *testing.T) {
 	for name, begin := range map[string]func(*configured){"since this process applied it": func(*configured) {}, "before a restart": func(c *configured) { c.restart() }} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			c := newConfigured(t)
-			c.start()
-			c.planRevision()
-			c.expectReport(c.readyWith(1))
+			c := deliveredConfigured(t)
 			foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: c.ofRegistry()}, Data: map[string][]byte{"password": []byte("x"), "other": []byte("x")}}
 			c.must(onMember.Delete(t.Context(), foreign.DeepCopy()))
 			c.must(onMember.Create(t.Context(), foreign))
@@ -214,10 +205,7 @@ func TestCopy_in_place_whose_name_was_taken(t *testing.T) {
 // that is gone is created.
 func TestCopy_in_place_is_updated_by_its_UID(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	c.sent.reset()
 	c.changeInPlace("registry", "2", 2)
 	c.planConfigured()

@@ -28,10 +28,7 @@ func TestCopies_of_a_Deployment_that_is_removed(t *testing.T) {
 	t.Parallel()
 	t.Run("by Delete", func(t *testing.T) {
 		t.Parallel()
-		c := newConfigured(t)
-		c.start()
-		c.planRevision()
-		c.expectReport(c.readyWith(1))
+		c := deliveredConfigured(t)
 		c.expectOwner(c.deployment())
 		c.sent.reset()
 		c.planConfigured(withPhase(v1alpha1.ClusterRemoving))
@@ -45,10 +42,7 @@ func TestCopies_of_a_Deployment_that_is_removed(t *testing.T) {
 	})
 	t.Run("by Orphan, and adopted again", func(t *testing.T) {
 		t.Parallel()
-		c := newConfigured(t, withOrphan, withConflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
-		c.start()
-		c.planRevision()
-		c.expectReport(c.readyWith(1))
+		c := deliveredConfigured(t, withOrphan, withConflictPolicy(v1alpha1.ConflictAdoptIfIdentical))
 		before := c.deployment()
 		c.sent.reset()
 		c.planConfigured(withPhase(v1alpha1.ClusterRemoving))
@@ -90,10 +84,7 @@ func (c *configured) expectNoCopyRequests() {
 // owner.
 func TestCopies_of_a_Deployment_that_somebody_creates_again(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	again := c.deployment()
 	again.ObjectMeta = metav1.ObjectMeta{Namespace: again.Namespace, Name: again.Name, Labels: again.Labels, Annotations: again.Annotations}
 	wait.Eventually(t, func() error { // the operator may create it first
@@ -185,6 +176,22 @@ func TestCopy_of_a_pull_secret_is_applied_again(t *testing.T) {
 	c.expectCopies(c.allCopies("1", "1", "1"))
 }
 
+// rollOutTwice delivers two revisions. The copies of both are on the member, and those of the first are
+// about to be deleted.
+func (c *configured) rollOutTwice() (w *testReconciler, both map[string]string) {
+	c.Helper()
+	c.connect()
+	w = c.newReconciler()
+	both = firstRevision(c)
+	w.reconcileOnce()
+	c.completeRollout()
+	w.reconcileOnce()
+	maps.Copy(both, secondRevision(c))
+	w.reconcileOnce()
+	c.completeRollout()
+	return w, both
+}
+
 // The cache of the hub shows a plan that is not the present one any more. It is no evidence to delete a
 // copy.
 func TestCopies_are_deleted_only_after_a_live_read_of_the_hub(t *testing.T) {
@@ -194,15 +201,7 @@ func TestCopies_are_deleted_only_after_a_live_read_of_the_hub(t *testing.T) {
 			t.Parallel()
 			c := newConfigured(t, paused)
 			c.inSlices = inSlices
-			c.connect()
-			w := c.newReconciler()
-			both := firstRevision(c)
-			w.reconcileOnce()
-			c.completeRollout()
-			w.reconcileOnce()
-			maps.Copy(both, secondRevision(c))
-			w.reconcileOnce()
-			c.completeRollout()
+			w, both := c.rollOutTwice()
 			c.catchUp()
 			cached := &v1alpha1.AppService{}
 			c.must(hubCached.GetClient().Get(t.Context(), c.key(), cached))
@@ -232,15 +231,7 @@ func TestCopies_are_deleted_only_after_a_live_read_of_the_hub(t *testing.T) {
 func TestDeletion_of_a_copy_that_failed_is_repeated_after_minutes(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t, paused)
-	c.connect()
-	w := c.newReconciler()
-	firstRevision(c)
-	w.reconcileOnce()
-	c.completeRollout()
-	w.reconcileOnce()
-	secondRevision(c)
-	w.reconcileOnce()
-	c.completeRollout()
+	w, _ := c.rollOutTwice()
 	c.sent.reset()
 	deletions := 0
 	c.sent.answers(func(request string) (*http.Response, error) {

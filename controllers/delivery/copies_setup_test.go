@@ -83,6 +83,16 @@ func newConfigured(t *testing.T, changes ...func(*v1alpha1.AppService)) *configu
 	return c
 }
 
+// deliveredConfigured returns a setup whose first revision is Ready on the member, with all copies.
+func deliveredConfigured(t *testing.T, changes ...func(*v1alpha1.AppService)) *configured {
+	t.Helper()
+	c := newConfigured(t, changes...)
+	c.start()
+	c.planRevision()
+	c.expectReport(c.readyWith(1))
+	return c
+}
+
 // testKey is the key of all digests.
 type testKey struct{ configuration.Key }
 

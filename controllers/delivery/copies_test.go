@@ -194,10 +194,7 @@ func TestCopies_are_completed_after_a_crash(t *testing.T) {
 	})
 	t.Run("after the copies, before the Deployment is changed", func(t *testing.T) {
 		t.Parallel()
-		c := newConfigured(t)
-		c.start()
-		c.planRevision()
-		c.expectReport(c.readyWith(1))
+		c := deliveredConfigured(t)
 		c.end()
 		c.connect()
 		c.sent.answers(down("PATCH deployments"))
@@ -214,10 +211,7 @@ func TestCopies_are_completed_after_a_crash(t *testing.T) {
 	})
 	t.Run("after the old copies were deleted, before that was written", func(t *testing.T) {
 		t.Parallel()
-		c := newConfigured(t)
-		c.start()
-		c.planRevision()
-		c.expectReport(c.readyWith(1))
+		c := deliveredConfigured(t)
 		first := c.allCopies("1", "1", "1")
 		c.end()
 		// The second revision is complete, and only the last request is missing.
@@ -262,10 +256,7 @@ func TestCopies_of_a_rollback(t *testing.T) {
 // A content that is updated in place reaches the member without a new revision and without new pods.
 func TestCopy_in_place(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	before := c.deployment()
 	c.sent.reset()
 	reports := len(c.reported.all(c.key(), c.cluster))
@@ -322,10 +313,7 @@ func TestCopies_that_are_refused(t *testing.T) {
 	})
 	t.Run("by a webhook that quotes the Secret", func(t *testing.T) {
 		t.Parallel()
-		c := newConfigured(t)
-		c.start()
-		c.planRevision()
-		c.expectReport(c.readyWith(1))
+		c := deliveredConfigured(t)
 		before := c.allCopies("1", "1", "1")
 		c.sent.answers(refuse("PATCH secrets/", http.StatusBadRequest, "password "+canary+" is too short"))
 		c.revision++
@@ -353,10 +341,7 @@ func (c *configured) expectRefused(message string) {
 // Without a snapshot, the cluster keeps what it runs.
 func TestCopies_without_their_snapshot(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	before := c.observedDeployment()
 	c.revision++
 	c.change(v1alpha1.ConfigurationConfigMap, "settings", "2")
@@ -404,10 +389,7 @@ func TestCopy_that_is_missing_is_applied_again(t *testing.T) {
 // The new Deployment owns all copies.
 func TestCopies_of_a_Deployment_that_is_created_again(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	first := c.deployment()
 	c.must(onMember.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "web"}}))
 	wait.Eventually(t, func() error {
@@ -430,10 +412,7 @@ func TestCopies_of_a_Deployment_that_is_created_again(t *testing.T) {
 // owns are deleted.
 func TestRecord_does_not_delete_what_the_Deployment_does_not_own(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	foreign := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.app.Namespace, Name: "foreign"}}
 	c.must(onMember.Create(t.Context(), foreign))
 	deployment := c.deployment()
@@ -446,10 +425,7 @@ func TestRecord_does_not_delete_what_the_Deployment_does_not_own(t *testing.T) {
 // An AppService whose configuration is removed keeps no copy.
 func TestCopies_are_deleted_without_configuration(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	c.edit(func(app *v1alpha1.AppService) {
 		app.Spec.Configuration, app.Spec.EnvFrom, app.Spec.ImagePullSecrets = nil, nil, nil
 	})
@@ -510,10 +486,7 @@ func TestHubBehind_by_a_revision_of_the_configuration(t *testing.T) {
 // member, and its number belongs to another template now.
 func TestTemplate_that_a_restore_of_the_hub_has_lost_is_not_delivered(t *testing.T) {
 	t.Parallel()
-	c := newConfigured(t)
-	c.start()
-	c.planRevision()
-	c.expectReport(c.readyWith(1))
+	c := deliveredConfigured(t)
 	first := slices.Clone(c.named)
 	c.revision++
 	c.change(v1alpha1.ConfigurationConfigMap, "settings", "lost")

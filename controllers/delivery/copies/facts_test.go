@@ -186,3 +186,24 @@ func TestCopies_are_on_the_member_for_sure(t *testing.T) {
 		})
 	}
 }
+
+// A copy that is gone is remembered until the record does not list it any more, so that it is not
+// deleted twice. Then it is forgotten: a process does not remember all copies of all revisions.
+func TestCopies_that_are_gone_are_forgotten(t *testing.T) {
+	facts := newFacts(confirmed)
+	remembers(&facts)
+	facts.Memory.noteDeleted(old)
+	remembersOld := func() bool {
+		if result, err := new(Ensurer).Prune(t.Context(), facts, nil); err != nil || result.Any {
+			t.Fatalf("%+v, %v", result, err)
+		}
+		return facts.Memory.isDeleted(old)
+	}
+	if !remembersOld() {
+		t.Error("forgotten while the record lists it")
+	}
+	facts.Deployment.Annotations[v1alpha1.AnnotationCopies] = "ConfigMap/settings,Secret/registry@2,Deployment/deployment-1"
+	if remembersOld() {
+		t.Error("remembered although the record does not list it")
+	}
+}
