@@ -1,6 +1,7 @@
 package configuration_test
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -112,6 +113,15 @@ func TestSerials(t *testing.T) {
 			}
 		})
 	}
+	t.Run("are higher than those of snapshots, if the status is older", func(t *testing.T) {
+		h := running(t, entry(tls, inPlace))
+		older, serial := slices.Clone(h.Status), h.Serial
+		h.put(tls, text("b"))
+		checkSerial(t, h, 2)
+		h.Status, h.Serial = older, serial
+		h.put(tls, text("c"))
+		checkSerial(t, h, 3)
+	})
 	t.Run("of an entry that only a revision in use has", func(t *testing.T) {
 		h := running(t, entry(tls, inPlace))
 		h.Spec.Entries = []v1alpha1.ConfigurationSource{entry(settings)}

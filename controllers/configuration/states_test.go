@@ -1,6 +1,7 @@
 package configuration_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -229,6 +230,16 @@ func TestSnapshotMissing(t *testing.T) {
 		check(t, h, settings, outcome{Reason: v1alpha1.ReasonSnapshotMissing, HasContent: true, IsBlocked: true, Revisions: 1,
 			Message: "ConfigMap settings was deleted in namespace shop: create it again, or remove it from spec.configuration to withdraw its content" +
 				"; its snapshot " + snapshot + " was deleted too, so there is no new revision until then; clusters keep what they run"})
+	})
+	t.Run("if another owner has it", func(t *testing.T) {
+		h := newHub(entry(settings))
+		h.put(settings, text("a"))
+		h.settle()
+		h.Snapshots = slices.Clone(h.Snapshots)
+		h.Snapshots[0].Owner = "another"
+		if diff := cmp.Diff(h.Revisions[0].Configuration, h.decide().Lost); diff != "" {
+			t.Errorf("lost (-want +got):\n%s", diff)
+		}
 	})
 	t.Run("of an older revision in use", func(t *testing.T) {
 		h := newHub(entry(settings))

@@ -116,6 +116,9 @@ func soaking(stage *v1alpha1.RolloutStage)   { stage.SoakSeconds = new(int32(360
 func approval(stage *v1alpha1.RolloutStage)  { stage.Approval = v1alpha1.ApprovalRequired }
 func unmatched(stage *v1alpha1.RolloutStage) { stage.ClusterSelector.MatchLabels["stage"] = "nowhere" }
 
+// stableIsMissing deletes the stable revision.
+func stableIsMissing(in *rollout.Input) { in.IsStableMissing = true }
+
 // invalid makes the selector of the stage invalid.
 func invalid(stage *v1alpha1.RolloutStage) { stage.ClusterSelector.MatchLabels["stage"] = "a b" }
 
@@ -353,8 +356,15 @@ func TestRolledOut(t *testing.T) {
 		"its stable revision is deleted while it is rolled back": {
 			stages: []v1alpha1.RolloutStage{canary, freeEU},
 			steps: steps(crashIn("fra", "mad", "par"), change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), until("RollingBack"),
-				change(func(in *rollout.Input) { in.IsStableMissing = true })),
+				change(stableIsMissing)),
 			want: outcome{"RollingBack", failedInEU + "; 3 of 8 clusters return to revision 6, but ControllerRevision web-6 is missing or was changed: change the spec",
+				"RollingBack", "…; 3 of 8 clusters not ready: fra (RollingOut), par (RollingOut), yyz (RollingOut)", stalled, kstatus.FailedStatus},
+		},
+		"a snapshot of its stable revision is deleted while it is rolled back": {
+			stages: []v1alpha1.RolloutStage{canary, freeEU},
+			steps: steps(crashIn("fra", "mad", "par"), change(Annotated(v1alpha1.AnnotationPromote, "7/canary")), until("RollingBack"),
+				change(stableIsMissing, withConfiguration(func(d *configuration.Decision) { d.Lost = []configuration.Named{{From: "settings"}} }))),
+			want: outcome{"RollingBack", failedInEU + "; 3 of 8 clusters return to revision 6, but a snapshot of revision 6 was deleted: the condition Configured says what to do, or change the spec",
 				"RollingBack", "…; 3 of 8 clusters not ready: fra (RollingOut), par (RollingOut), yyz (RollingOut)", stalled, kstatus.FailedStatus},
 		},
 		"rolled back": {
@@ -412,6 +422,11 @@ func TestRolledOut(t *testing.T) {
 			want: outcome{"RolloutHalted", "revision 7 failed (fra: CrashLoopBackOff), and each cluster keeps what it runs: change the spec, or annotate the AppService with fleetwright.dev/retry=7",
 				"RolloutHalted", "…; 8 of 8 clusters not ready: fra (CrashLoopBackOff), bom (Pending), iad (Pending), mad (Pending), nrt (Pending) and 3 more", stalled, kstatus.FailedStatus},
 		},
+		"halted, and its stable revision is deleted": {
+			steps: steps(change(haltingOnFailure), crashIn(storyClusters...), until("RolloutHalted"), change(stableIsMissing)),
+			want: outcome{"RolloutHalted", "revision 7 failed (fra: CrashLoopBackOff), and each cluster keeps what it runs: change the spec, or annotate the AppService with fleetwright.dev/retry=7",
+				"RolloutHalted", "…; 1 of 8 clusters not ready: fra (CrashLoopBackOff)", stalled, kstatus.FailedStatus},
+		},
 		"halted, and spec.rollout is removed": {
 			steps: steps(change(haltingOnFailure), crashIn(storyClusters...), until("RolloutHalted"), change(unstaged)),
 			want: outcome{"", "", "RolloutHalted", "revision 7 failed (fra: CrashLoopBackOff), and each cluster keeps what it runs: change the spec, " +
@@ -420,6 +435,12 @@ func TestRolledOut(t *testing.T) {
 		"the spec returns to the stable template": {
 			stages: []v1alpha1.RolloutStage{canary},
 			steps:  steps(edit, until("Soaking"), change(AtRevision(6))),
+			want: outcome{"RollingBack", "the spec has the template of revision 6 again; 1 of 8 clusters returns to it",
+				"RollingBack", "…; 1 of 8 clusters not ready: yyz (RollingOut)", reconciling, kstatus.InProgressStatus},
+		},
+		"the spec returns to the stable template, whose revision is deleted": {
+			stages: []v1alpha1.RolloutStage{canary},
+			steps:  steps(edit, until("Soaking"), change(AtRevision(6), stableIsMissing)),
 			want: outcome{"RollingBack", "the spec has the template of revision 6 again; 1 of 8 clusters returns to it",
 				"RollingBack", "…; 1 of 8 clusters not ready: yyz (RollingOut)", reconciling, kstatus.InProgressStatus},
 		},
