@@ -12,14 +12,14 @@ import (
 // holdBehind marks the clusters that are ahead of the hub. On all other entries that need a change,
 // it explains why they get none. The marks stay until all of them are accepted, so that one value
 // of the annotation is enough, including for marks that were accepted before.
-func (in Input) holdBehind(plans []entryplan.Plan) {
+func holdBehind(app *v1alpha1.AppService, plans []entryplan.Plan) {
 	var ahead []v1alpha1.ClusterStatus
 	accepted := true
 	for i := range plans {
 		entry := &plans[i].Entry
 		if entry.HubBehind = plans[i].HubBehind(); entry.HubBehind != nil {
 			ahead = append(ahead, *entry)
-			accepted = accepted && lineage.IsAccepted(in.App, entry.HubBehind)
+			accepted = accepted && lineage.IsAccepted(app, entry.HubBehind)
 		}
 	}
 	if accepted {

@@ -56,7 +56,7 @@ func Plan(in Input) Decision {
 	reportDeadlines := in.answerMissing(plans)
 	// 6. Explain on entries what they wait for: while the hub is behind a cluster, on all entries.
 	in.explainPending(plans)
-	in.holdBehind(plans)
+	holdBehind(in.App, plans)
 	// 7. Set the transition time on entries whose phase changed.
 	entries := entryplan.Entries(plans, in.Now)
 	outcome, rolloutDeadlines := revisions.Finish(entries)
