@@ -76,8 +76,8 @@ func (r *reconciler) confirmBehind(ctx context.Context, t task) (*v1alpha1.HubBe
 	return behindOf(app, entry, found.all()), nil
 }
 
-// withRevisionOf returns the AppService with a status that knows the revision of an entry. An entry in
-// an AppServiceSlice may be seen before the status that names its revision.
+// withRevisionOf returns the AppService with a status that knows the revision of an entry. An entry
+// in an AppServiceSlice may be seen before the status that names its revision.
 func withRevisionOf(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus) *v1alpha1.AppService {
 	if entry == nil || entry.Revision <= lineage.LatestRevision(app) {
 		return app

@@ -36,8 +36,8 @@ func (t task) copyFacts() copies.Facts {
 	return facts
 }
 
-// serials returns the serials in the record of the Deployment, without those of copies that may not be
-// there.
+// serials returns the serials in the record of the Deployment, without those of copies that may not
+// be there.
 func (t task) serials() []observation.ConfigurationSerial {
 	var serials []observation.ConfigurationSerial
 	for _, recorded := range t.copyFacts().Confirmed() {
@@ -51,8 +51,8 @@ func (t task) serials() []observation.ConfigurationSerial {
 	return serials
 }
 
-// ensureCopiesOf applies the copies of a Deployment that was created a moment ago, or is about to be
-// adopted.
+// ensureCopiesOf applies the copies of a Deployment that was created a moment ago, or is about to
+// be adopted.
 func (r *reconciler) ensureCopiesOf(ctx context.Context, t task, owner types.UID) error {
 	facts := t.copyFacts()
 	facts.NewOwner = owner
@@ -80,15 +80,16 @@ func (r *reconciler) pruneCopies(ctx context.Context, t task) bool {
 	return result.Any
 }
 
-// restoreCopies applies the copies again that may be missing according to what was found in the pods.
+// restoreCopies applies the copies again that may be missing according to what was found in the
+// pods.
 func (r *reconciler) restoreCopies(ctx context.Context, t task) error {
 	return r.copies.Restore(ctx, t.copyFacts(), func(needed workload.Copy) bool {
 		return t.memory.pods.suspects(needed, t.objects.deployment.Spec.Template.Spec)
 	})
 }
 
-// suspects reports whether pods may wait for a copy: the kubelet names it, they wait for volumes for
-// long, or they cannot pull their image and need it for that.
+// suspects reports whether pods may wait for a copy: the kubelet names it, they wait for volumes
+// for long, or they cannot pull their image and need it for that.
 func (p podDiagnosis) suspects(needed workload.Copy, pod corev1.PodSpec) bool {
 	switch p.reason {
 	case v1alpha1.ReasonContainerConfig, v1alpha1.ReasonFailedMount:

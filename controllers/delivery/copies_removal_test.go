@@ -22,8 +22,8 @@ import (
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
-// The Deployment owns its copies: with the policy Delete, the garbage collector of the member deletes
-// them after it, and with Orphan, they stay with it.
+// The Deployment owns its copies: with the policy Delete, the garbage collector of the member
+// deletes them after it, and with Orphan, they stay with it.
 func TestCopies_of_a_Deployment_that_is_removed(t *testing.T) {
 	t.Parallel()
 	t.Run("by Delete", func(t *testing.T) {
@@ -80,8 +80,8 @@ func (c *configured) expectNoCopyRequests() {
 	}
 }
 
-// Somebody deletes the Deployment and creates it again while the operator runs. The copies get the new
-// owner.
+// Somebody deletes the Deployment and creates it again while the operator runs. The copies get the
+// new owner.
 func TestCopies_of_a_Deployment_that_somebody_creates_again(t *testing.T) {
 	t.Parallel()
 	c := deliveredConfigured(t)
@@ -176,8 +176,8 @@ func TestCopy_of_a_pull_secret_is_applied_again(t *testing.T) {
 	c.expectCopies(c.allCopies("1", "1", "1"))
 }
 
-// rollOutTwice delivers two revisions. The copies of both are on the member, and those of the first are
-// about to be deleted.
+// rollOutTwice delivers two revisions. The copies of both are on the member, and those of the first
+// are about to be deleted.
 func (c *configured) rollOutTwice() (w *testReconciler, both map[string]string) {
 	c.Helper()
 	c.connect()
@@ -192,8 +192,8 @@ func (c *configured) rollOutTwice() (w *testReconciler, both map[string]string) 
 	return w, both
 }
 
-// The cache of the hub shows a plan that is not the present one any more. It is no evidence to delete a
-// copy.
+// The cache of the hub shows a plan that is not the present one any more. It is no evidence to
+// delete a copy.
 func TestCopies_are_deleted_only_after_a_live_read_of_the_hub(t *testing.T) {
 	t.Parallel()
 	for name, inSlices := range map[string]bool{"entries in the status": false, "entries in slices": true} {

@@ -110,8 +110,8 @@ func (c *configured) expectAtRestWithCopies() {
 	c.expectNoRequests(c.T, "PATCH", "POST", "DELETE")
 }
 
-// The copies of a revision are there before the Deployment refers to them, and those of the previous
-// revision until its last pod is gone.
+// The copies of a revision are there before the Deployment refers to them, and those of the
+// previous revision until its last pod is gone.
 func TestCopies_of_the_previous_revision_outlive_its_pods(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t, paused)
@@ -168,7 +168,8 @@ func (c *configured) reconcileSeveralTimes() {
 	}
 }
 
-// The process is killed after old copies were deleted, before the record says so. A rollback needs them.
+// The process is killed after old copies were deleted, before the record says so. A rollback needs
+// them.
 func TestCopies_are_completed_after_a_crash(t *testing.T) {
 	t.Parallel()
 	c := deliveredConfigured(t)
@@ -193,7 +194,8 @@ func TestCopies_are_completed_after_a_crash(t *testing.T) {
 	c.expectCopies(first)
 }
 
-// A content that is updated in place reaches the member without a new revision and without new pods.
+// A content that is updated in place reaches the member without a new revision and without new
+// pods.
 func TestCopy_in_place(t *testing.T) {
 	t.Parallel()
 	c := deliveredConfigured(t)
@@ -234,8 +236,8 @@ func TestCopy_in_place(t *testing.T) {
 	c.expectCopies(c.allCopies("1", "1", "3"))
 }
 
-// A member that refuses a copy keeps its Deployment. Of an answer about a Secret, only the reason and
-// the code are reported, because an admission webhook may quote content.
+// A member that refuses a copy keeps its Deployment. Of an answer about a Secret, only the reason
+// and the code are reported, because an admission webhook may quote content.
 func TestCopies_that_are_refused(t *testing.T) {
 	t.Parallel()
 	t.Run("by missing permissions", func(t *testing.T) {
@@ -348,8 +350,8 @@ func TestCopies_of_a_Deployment_that_is_created_again(t *testing.T) {
 	})
 }
 
-// The record of a Deployment can be changed by anybody on the member. Only copies that the Deployment
-// owns are deleted.
+// The record of a Deployment can be changed by anybody on the member. Only copies that the
+// Deployment owns are deleted.
 func TestRecord_does_not_delete_what_the_Deployment_does_not_own(t *testing.T) {
 	t.Parallel()
 	c := deliveredConfigured(t)
@@ -470,8 +472,8 @@ func TestCopy_in_place_with_slices(t *testing.T) {
 	c.expectReport(c.readyWith(2))
 }
 
-// Nothing on the way of a Secret is logged at any verbosity, neither the requests nor the answer of a
-// webhook, and no event and no error has it.
+// Nothing on the way of a Secret is logged at any verbosity, neither the requests nor the answer of
+// a webhook, and no event and no error has it.
 func TestSecrets_are_in_no_log(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)
@@ -494,8 +496,8 @@ func TestSecrets_are_in_no_log(t *testing.T) {
 	c.change(v1alpha1.ConfigurationSecret, "db", "2")
 	c.planRevision()
 	c.catchUp()
-	// The webhook of the member quotes the Secret. The answers of the API server go through the same
-	// code of client-go.
+	// The webhook of the member quotes the Secret. The answers of the API server go through the
+	// same code of client-go.
 	c.sent.answers(refuse("PATCH secrets/", http.StatusForbidden, "password "+canary+" is too short"))
 	_, err = w.Reconcile(ctx, requestFor(c.clusterName(), c.key()))
 	c.must(err)
@@ -535,8 +537,8 @@ func TestSecrets_are_in_no_log(t *testing.T) {
 	}
 }
 
-// A Deployment that is adopted gets its copies, and a Deployment of an earlier AppService keeps them
-// with the new content.
+// A Deployment that is adopted gets its copies, and a Deployment of an earlier AppService keeps
+// them with the new content.
 func TestCopies_of_a_Deployment_that_exists(t *testing.T) {
 	t.Parallel()
 	t.Run("adopted", func(t *testing.T) {
@@ -580,8 +582,8 @@ func TestCopies_of_a_Deployment_that_exists(t *testing.T) {
 	})
 }
 
-// Members share the read of a snapshot, and its content while it is in use. An object that is no snapshot
-// of the AppService is not used.
+// Members share the read of a snapshot, and its content while it is in use. An object that is no
+// snapshot of the AppService is not used.
 func TestSnapshot_is_read_once(t *testing.T) {
 	t.Parallel()
 	c := newConfigured(t)

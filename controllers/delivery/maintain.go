@@ -45,8 +45,9 @@ func (r *reconciler) maintain(ctx context.Context, t task, desired workload.Work
 	return false, err
 }
 
-// deleteOptional deletes optional objects. It comes before the Deployment, which lists them. It waits
-// for an autoscaler that is not gone at once: it must be gone before Fleetwright sets the replicas.
+// deleteOptional deletes optional objects. It comes before the Deployment, which lists them. It
+// waits for an autoscaler that is not gone at once: it must be gone before Fleetwright sets the
+// replicas.
 func (r *reconciler) deleteOptional(ctx context.Context, t task, unwanted []object.Existing) error {
 	for _, existing := range unwanted {
 		if err := r.remover.delete(ctx, t, existing); err != nil {
@@ -68,8 +69,9 @@ func (r *reconciler) deleteOptional(ctx context.Context, t task, unwanted []obje
 	return nil
 }
 
-// maintainOthers ensures the objects beside the Deployment. If no Service is desired, it deletes the
-// Service of the AppService or of an earlier one of its name. It reports whether anything changed.
+// maintainOthers ensures the objects beside the Deployment. If no Service is desired, it deletes
+// the Service of the AppService or of an earlier one of its name. It reports whether anything
+// changed.
 func (r *reconciler) maintainOthers(ctx context.Context, t task, desired workload.Workload) (changed bool, err error) {
 	if desired.Service == nil {
 		if changed, err = r.remover.deleteService(ctx, t); err != nil {
@@ -114,7 +116,8 @@ func (r *reconciler) ensure(ctx context.Context, t task, desired *unstructured.U
 	return result, nil
 }
 
-// takeSteps decides on an object and does what was decided, until nothing more is to be read for it.
+// takeSteps decides on an object and does what was decided, until nothing more is to be read for
+// it.
 func (r *reconciler) takeSteps(ctx context.Context, t task, desired *unstructured.Unstructured) (object.Result, error) {
 	facts := t.factsOf(desired.GetKind(), r.hubID)
 	for range object.MaxSteps {
@@ -155,8 +158,8 @@ func (t task) factsOf(kind, hubID string) object.Facts {
 	}
 }
 
-// note remembers, counts and announces what was done to the object of a kind. The kind in the answer
-// of a member may be anything.
+// note remembers, counts and announces what was done to the object of a kind. The kind in the
+// answer of a member may be anything.
 func (r *reconciler) note(ctx context.Context, t task, kind string, result object.Result) {
 	if result.IsApplied() {
 		ctrl.LoggerFrom(ctx).Info("Applied", "kind", kind, "generation", t.app.Generation)

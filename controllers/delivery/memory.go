@@ -45,7 +45,8 @@ type memory struct {
 // objectMemory is the memory of the object of one kind.
 type objectMemory struct {
 	object.Memory
-	// isUnlisted is set if an optional object was created that the cached Deployment may not list yet.
+	// isUnlisted is set if an optional object was created that the cached Deployment may not list
+	// yet.
 	isUnlisted bool
 	// createTime is when an object was created that the cache has not shown yet; otherwise zero.
 	createTime time.Time
@@ -82,8 +83,8 @@ func (m *memory) ofKind(kind string) *objectMemory {
 	return m.objects[kind]
 }
 
-// awaitsCache reports whether an object was created a moment ago, or its record of copies was written,
-// and the cache does not show that yet. To write it again would be a conflict.
+// awaitsCache reports whether an object was created a moment ago, or its record of copies was
+// written, and the cache does not show that yet. To write it again would be a conflict.
 func (m *memory) awaitsCache(kind string, existing *object.Existing) bool {
 	known := m.ofKind(kind)
 	if existing == nil {

@@ -37,8 +37,8 @@ func isOptional(kind string) bool {
 }
 
 // addOptional reads the optional objects, before anything is applied: if the credentials do not
-// suffice for them, no Deployment lists their kinds. It adds the desired ones to the objects of a task,
-// and returns those that are to be deleted.
+// suffice for them, no Deployment lists their kinds. It adds the desired ones to the objects of a
+// task, and returns those that are to be deleted.
 func (r objectReader) addOptional(ctx context.Context, t task, desired workload.Workload) (unwanted []object.Existing, err error) {
 	for _, k := range optionalKinds {
 		if k.desired(desired) == nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
 
-// awaitsAnswer reports whether nothing may be applied before the planner has answered. It asks the planner
-// then, by what it reports.
+// awaitsAnswer reports whether nothing may be applied before the planner has answered. It asks the
+// planner then, by what it reports.
 func (r *reconciler) awaitsAnswer(ctx context.Context, t task) (isWaiting bool, result reconcile.Result, err error) {
 	if isWaiting, result, err := r.awaitsRevision(ctx, t); isWaiting {
 		return true, result, err
@@ -30,10 +30,10 @@ func (r *reconciler) awaitsAnswer(ctx context.Context, t task) (isWaiting bool, 
 	return true, reconcile.Result{}, nil // the entry will say when it may be created
 }
 
-// mayCreate reports whether objects may be created on the member. A missing Deployment is created if this
-// process has seen or created it since the current look, if the AppService or the entry is new since then,
-// or if the planner has answered. Where the first delivery failed, nothing is missing: it is tried again,
-// and a restart does not change the entry.
+// mayCreate reports whether objects may be created on the member. A missing Deployment is created
+// if this process has seen or created it since the current look, if the AppService or the entry is
+// new since then, or if the planner has answered. Where the first delivery failed, nothing is
+// missing: it is tried again, and a restart does not change the entry.
 // docs/decisions/a-missing-workload-is-a-question.md says why.
 func (r *reconciler) mayCreate(t task) bool {
 	look := r.looks.of(t.app.UID).ID
@@ -75,8 +75,8 @@ func isTakenBack(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, found 
 	return found.isOwned("Deployment") && lineage.IsTakenBack(app, entry, found.facts["Deployment"].Stamp)
 }
 
-// confirmTakenBack reports whether the hub and the member themselves show that the revision of the entry
-// was taken back. The report may halt a rollout, so a cache that lags must not cause it.
+// confirmTakenBack reports whether the hub and the member themselves show that the revision of the
+// entry was taken back. The report may halt a rollout, so a cache that lags must not cause it.
 func (r *reconciler) confirmTakenBack(ctx context.Context, t task) (bool, error) {
 	app, entry, err := r.liveEntry(ctx, t)
 	if err != nil || entry == nil || entry.Revision != t.entry.Revision {
@@ -89,8 +89,8 @@ func (r *reconciler) confirmTakenBack(ctx context.Context, t task) (bool, error)
 	return isTakenBack(app, entry, found), nil
 }
 
-// liveEntry returns the AppService of a task and its entry as the hub itself has them. Both are nil if
-// it does not have them any more.
+// liveEntry returns the AppService of a task and its entry as the hub itself has them. Both are nil
+// if it does not have them any more.
 func (r *reconciler) liveEntry(ctx context.Context, t task) (*v1alpha1.AppService, *v1alpha1.ClusterStatus, error) {
 	app := &v1alpha1.AppService{}
 	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {

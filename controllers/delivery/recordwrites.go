@@ -27,15 +27,15 @@ func (w *recordWrites) note(before client.Object, after int64, now time.Time) {
 	w.deployment, w.last, w.time = before.GetUID(), after, now
 }
 
-// hasWrittenSince reports whether the record of a Deployment was written a moment ago, after the version
-// that the cache shows.
+// hasWrittenSince reports whether the record of a Deployment was written a moment ago, after the
+// version that the cache shows.
 func (w *recordWrites) hasWrittenSince(deployment client.Object, now time.Time) bool {
 	return deployment.GetUID() == w.deployment && deployment.GetGeneration() < w.last && now.Sub(w.time) < maxCacheLag
 }
 
 // countObserved makes the status of a Deployment count although its record has changed since, in
-// place. A change of annotations raises the generation. Without this, each would look like a rollout
-// for a moment.
+// place. A change of annotations raises the generation. Without this, each would look like a
+// rollout for a moment.
 func (w *recordWrites) countObserved(deployment *appsv1.Deployment) {
 	if deployment.UID == w.deployment && deployment.Generation <= w.last && deployment.Status.ObservedGeneration >= w.first {
 		deployment.Status.ObservedGeneration = max(deployment.Status.ObservedGeneration, deployment.Generation)

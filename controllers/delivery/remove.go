@@ -204,8 +204,8 @@ func (r remover) confirmation(t task) *confirmation {
 	return &confirmation{read: func(ctx context.Context) (time.Time, error) { return r.readHub(ctx, t) }}
 }
 
-// readHub reads the AppService live: it must be the same one, of the same generation, and ask the same
-// of this member. No cluster may be ahead of the hub. It returns when the read began.
+// readHub reads the AppService live: it must be the same one, of the same generation, and ask the
+// same of this member. No cluster may be ahead of the hub. It returns when the read began.
 func (r remover) readHub(ctx context.Context, t task) (readTime time.Time, err error) {
 	var sliced *v1alpha1.AppService
 	confirms := func(entry *v1alpha1.ClusterStatus) bool { return entry != nil && entry.SamePlan(*t.entry) }

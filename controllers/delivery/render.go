@@ -35,8 +35,8 @@ func render(t task, hubID string) (workload.Workload, error) {
 
 // refusalOf returns why the pod template of a task violates the policy of its revision, or "". The
 // planner gives a cluster no such revision; but since then, a label of the MemberCluster may have
-// changed, and with it the overrides that match. What runs goes on: a Deployment that was applied as it
-// is desired is not checked again, nor one whose pods violate the policy in the same way.
+// changed, and with it the overrides that match. What runs goes on: a Deployment that was applied
+// as it is desired is not checked again, nor one whose pods violate the policy in the same way.
 func refusalOf(t task, desired workload.Workload) (string, error) {
 	if t.podSecurity == nil {
 		return "", nil
@@ -57,8 +57,8 @@ func refusalOf(t task, desired workload.Workload) (string, error) {
 	return refusal, nil
 }
 
-// withConfiguration returns the task with the copies that the member needs. The snapshots are those of
-// its revision.
+// withConfiguration returns the task with the copies that the member needs. The snapshots are those
+// of its revision.
 func withConfiguration(t task, named []configuration.Named) (task, error) {
 	if len(t.spec.Configuration) == 0 {
 		return t, nil

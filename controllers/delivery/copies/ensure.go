@@ -35,8 +35,9 @@ type Pruned struct {
 	Failed Key  // the copy that could not be deleted
 }
 
-// Ensure applies the needed copies that are not there, or have an older content, for the Deployment on
-// the member or for its NewOwner. A Deployment that is not owned, or is being deleted, gets none.
+// Ensure applies the needed copies that are not there, or have an older content, for the Deployment
+// on the member or for its NewOwner. A Deployment that is not owned, or is being deleted, gets
+// none.
 func (e *Ensurer) Ensure(ctx context.Context, facts Facts) (Result, error) {
 	var result Result
 	for _, needed := range facts.toApply() {
@@ -52,8 +53,8 @@ func (e *Ensurer) Ensure(ctx context.Context, facts Facts) (Result, error) {
 	return result, nil
 }
 
-// Restore applies the copies again that may be missing, as the pods of the Deployment show. A member
-// that has a newer content than the hub keeps it.
+// Restore applies the copies again that may be missing, as the pods of the Deployment show. A
+// member that has a newer content than the hub keeps it.
 func (e *Ensurer) Restore(ctx context.Context, facts Facts, mayMiss func(workload.Copy) bool) error {
 	if !facts.IsOwned || facts.Memory.owner != facts.Deployment.UID {
 		return nil
@@ -101,15 +102,15 @@ func (e *Ensurer) apply(ctx context.Context, facts Facts, needed workload.Copy, 
 	return nil
 }
 
-// ErrNotConfirmed is what confirm of Prune returns for a deletion that is not confirmed now. It ends the
-// deletions, and it is no failure.
+// ErrNotConfirmed is what confirm of Prune returns for a deletion that is not confirmed now. It
+// ends the deletions, and it is no failure.
 var ErrNotConfirmed = errors.New("the deletion of a copy is not confirmed")
 
 // Prune deletes the copies that the member does not need any more, after the rollout of the
-// Deployment is complete there: until then, a pod of an older revision may restart. The Deployment in
-// the member's cache must have every desired field. confirm is called before each deletion, and its
-// error prevents it. An error is about the copy that is Failed. After it, nothing is deleted before
-// the PruneRetry.
+// Deployment is complete there: until then, a pod of an older revision may restart. The Deployment
+// in the member's cache must have every desired field. confirm is called before each deletion, and
+// its error prevents it. An error is about the copy that is Failed. After it, nothing is deleted
+// before the PruneRetry.
 func (e *Ensurer) Prune(ctx context.Context, facts Facts, confirm func(context.Context) error) (result Pruned, err error) {
 	facts.forgetGone()
 	for _, key := range facts.toDelete() {

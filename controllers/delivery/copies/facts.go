@@ -22,8 +22,8 @@ type Facts struct {
 	Needed []workload.Copy
 	// Deployment is the Deployment in the member's cache; nil if there is none.
 	Deployment *appsv1.Deployment
-	// IsOwned is set if the Deployment belongs to the AppService, and IsManaged also if it belongs to
-	// an earlier one of its name.
+	// IsOwned is set if the Deployment belongs to the AppService, and IsManaged also if it belongs
+	// to an earlier one of its name.
 	IsOwned, IsManaged bool
 	// HasRolledOut reports whether the Deployment is owned and completely available.
 	HasRolledOut func() bool
@@ -60,9 +60,9 @@ func (f Facts) needs(key Key) bool {
 	return slices.ContainsFunc(f.Needed, func(c workload.Copy) bool { return KeyOf(c) == key })
 }
 
-// DesiredAnnotation returns the record that the Deployment must have, as it is written. That of a new
-// Deployment is not confirmed. It stays so if the rollout of the Deployment will prove that the copies
-// are there, which saves a request for each member.
+// DesiredAnnotation returns the record that the Deployment must have, as it is written. That of a
+// new Deployment is not confirmed. It stays so if the rollout of the Deployment will prove that the
+// copies are there, which saves a request for each member.
 func (f Facts) DesiredAnnotation() string {
 	if !f.Any() {
 		return ""
@@ -102,8 +102,8 @@ func compareKeys(a, b Key) int {
 }
 
 // isConfirmed reports whether a copy that the record lists was applied for the Deployment on the
-// member: the record says so, or the Deployment has rolled out and could not have without the copy. The
-// record names another Deployment if the Deployment was created again from a backup.
+// member: the record says so, or the Deployment has rolled out and could not have without the copy.
+// The record names another Deployment if the Deployment was created again from a backup.
 func (f Facts) isConfirmed(key Key) bool {
 	switch ConfirmedOwner(f.written(), f.Deployment.UID) {
 	case f.Deployment.UID:
@@ -114,14 +114,15 @@ func (f Facts) isConfirmed(key Key) bool {
 	return false
 }
 
-// isRequired reports whether the Deployment on the member has pods that do not start without the copy.
+// isRequired reports whether the Deployment on the member has pods that do not start without the
+// copy.
 func (f Facts) isRequired(key Key) bool {
 	spec := &f.Deployment.Spec
 	return ptr.Deref(spec.Replicas, 1) > 0 && IsRequired(&spec.Template.Spec, key)
 }
 
-// toApply returns the needed copies that are not there, or have an older content. It brings the memory
-// up to date with the Deployment first.
+// toApply returns the needed copies that are not there, or have an older content. It brings the
+// memory up to date with the Deployment first.
 func (f Facts) toApply() []workload.Copy {
 	switch {
 	case f.NewOwner != "" && len(f.Needed) > 0:
@@ -134,8 +135,8 @@ func (f Facts) toApply() []workload.Copy {
 	return slices.DeleteFunc(slices.Clone(f.Needed), func(c workload.Copy) bool { return f.Memory.known[KeyOf(c)].has(c.Serial) })
 }
 
-// toDelete returns the copies that the record lists and that may be deleted: they are not needed, not
-// known to be gone, and the rollout of the Deployment is complete.
+// toDelete returns the copies that the record lists and that may be deleted: they are not needed,
+// not known to be gone, and the rollout of the Deployment is complete.
 func (f Facts) toDelete() []Key {
 	var surplus []Key
 	for _, recorded := range f.Record() {

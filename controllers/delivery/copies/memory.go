@@ -36,12 +36,12 @@ type state struct {
 // has reports whether the copy is there with the content of a serial, or a newer one.
 func (s state) has(serial int64) bool { return s.isThere && s.serial >= serial }
 
-// learn brings the memory up to date with the Deployment that owns the copies. The record counts for
-// copies that the Deployment uses. Others may have been deleted by a process that ended before it
-// could write that. It does not count for a Deployment whose copies may never have been applied: one
-// of an earlier AppService, one that has taken the place of another, and one whose record is not
-// confirmed. A content that is newer than that of the hub is left alone. A serial that is an outlier
-// says nothing about the content, so the copy is applied.
+// learn brings the memory up to date with the Deployment that owns the copies. The record counts
+// for copies that the Deployment uses. Others may have been deleted by a process that ended before
+// it could write that. It does not count for a Deployment whose copies may never have been applied:
+// one of an earlier AppService, one that has taken the place of another, and one whose record is
+// not confirmed. A content that is newer than that of the hub is left alone. A serial that is an
+// outlier says nothing about the content, so the copy is applied.
 func (f Facts) learn() {
 	memory := f.Memory
 	isReplaced := memory.owner != "" && memory.owner != f.Deployment.UID || !f.IsOwned

@@ -23,11 +23,12 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// metadataOnly asks for an answer without content. The member's connection accepts only JSON, so the
-// metadata client of client-go, which prefers another format, cannot be used.
+// metadataOnly asks for an answer without content. The member's connection accepts only JSON, so
+// the metadata client of client-go, which prefers another format, cannot be used.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1"
 
-// maxUID is the length of the longest UID that is remembered. Those of Kubernetes have 36 characters.
+// maxUID is the length of the longest UID that is remembered. Those of Kubernetes have 36
+// characters.
 const maxUID = 64
 
 // Writer writes copies to one member. It is safe for concurrent use.
@@ -54,7 +55,8 @@ type Object struct {
 	Key
 	Namespace  string
 	AppService string
-	// Deployment is the UID of the Deployment that owns the copy. It has the name of the AppService.
+	// Deployment is the UID of the Deployment that owns the copy. It has the name of the
+	// AppService.
 	Deployment types.UID
 	// IsImmutable makes the copy immutable.
 	IsImmutable bool
@@ -64,8 +66,8 @@ type Object struct {
 
 // Apply creates a copy, or makes it have the content and the owner. It needs no right to read. An
 // object of the name that is no copy of the AppService is left alone, and the error is a
-// [NotCopyError]: its keys would stay beside the content. It returns the UID of the copy, or "" if the
-// member does not say it.
+// [NotCopyError]: its keys would stay beside the content. It returns the UID of the copy, or "" if
+// the member does not say it.
 func (w *Writer) Apply(ctx context.Context, object Object) (types.UID, error) {
 	// An apply with a resource version creates an object, or conflicts; no object has version 1.
 	uid, err := w.apply(ctx, object, metav1.ObjectMeta{ResourceVersion: "1"})
@@ -83,8 +85,8 @@ func (w *Writer) Apply(ctx context.Context, object Object) (types.UID, error) {
 	return uid, describe("apply", object.Key, err)
 }
 
-// Update makes a copy that is there have another content. The UID is that of the copy, or "" if it is
-// not known. If the copy is gone, or another object has its name, Update does the same as Apply.
+// Update makes a copy that is there have another content. The UID is that of the copy, or "" if it
+// is not known. If the copy is gone, or another object has its name, Update does the same as Apply.
 func (w *Writer) Update(ctx context.Context, object Object, uid types.UID) (types.UID, error) {
 	if uid != "" {
 		updated, err := w.apply(ctx, object, metav1.ObjectMeta{UID: uid})
@@ -106,8 +108,8 @@ func (w *Writer) Update(ctx context.Context, object Object, uid types.UID) (type
 // isTaken reports whether an apply failed because another object has the name of the copy, or none.
 func isTaken(err error) bool { return apierrors.IsConflict(err) || apierrors.IsAlreadyExists(err) }
 
-// apply applies a copy if the object on the member has the UID and the resource version, and returns
-// its UID.
+// apply applies a copy if the object on the member has the UID and the resource version, and
+// returns its UID.
 func (w *Writer) apply(ctx context.Context, object Object, only metav1.ObjectMeta) (types.UID, error) {
 	body, err := object.encode(only)
 	if err != nil {
@@ -137,8 +139,8 @@ func metadataOf(answer rest.Result) (*metav1.PartialObjectMetadata, error) {
 	return found, json.Unmarshal(text, found)
 }
 
-// lookUpCopy returns the UID of a copy, or "" if there is no object of its name. If the object is no
-// copy of the AppService, the error is a [NotCopyError].
+// lookUpCopy returns the UID of a copy, or "" if there is no object of its name. If the object is
+// no copy of the AppService, the error is a [NotCopyError].
 func (w *Writer) lookUpCopy(ctx context.Context, object Object) (types.UID, error) {
 	found, err := w.lookUp(ctx, object.Namespace, object.Key)
 	switch {
@@ -150,7 +152,8 @@ func (w *Writer) lookUpCopy(ctx context.Context, object Object) (types.UID, erro
 	return found.UID, nil
 }
 
-// isCopy reports whether an object is a copy of the AppService, also of an earlier Deployment of it.
+// isCopy reports whether an object is a copy of the AppService, also of an earlier Deployment of
+// it.
 func (o Object) isCopy(found *metav1.PartialObjectMetadata) bool {
 	isMarked := found.Labels[v1alpha1.LabelAppService] == o.AppService && found.Labels[v1alpha1.LabelManagedBy] == v1alpha1.ManagedBy
 	return isMarked || slices.ContainsFunc(found.OwnerReferences, func(owner metav1.OwnerReference) bool {
@@ -158,7 +161,8 @@ func (o Object) isCopy(found *metav1.PartialObjectMetadata) bool {
 	})
 }
 
-// NotCopyError is the error for an object that has the name of a copy, and was not created by Fleetwright.
+// NotCopyError is the error for an object that has the name of a copy, and was not created by
+// Fleetwright.
 type NotCopyError struct{ Key }
 
 // Error describes what to do.
@@ -166,9 +170,10 @@ func (e *NotCopyError) Error() string {
 	return fmt.Sprintf("%s %s exists and was not created by Fleetwright: delete it, so that the copy can be created", e.Kind, e.Name)
 }
 
-// Delete deletes a copy if the Deployment owns it. Other managers may change the record in the Deployment,
-// so it is no reason to delete an object. A copy that is gone, or has another owner, is success. If
-// there is something to delete, confirm is called just before the request, and its error prevents it.
+// Delete deletes a copy if the Deployment owns it. Other managers may change the record in the
+// Deployment, so it is no reason to delete an object. A copy that is gone, or has another owner, is
+// success. If there is something to delete, confirm is called just before the request, and its
+// error prevents it.
 func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID, confirm func(context.Context) error) error {
 	found, err := w.lookUp(ctx, namespace, of)
 	if found == nil {
@@ -194,8 +199,8 @@ func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deploymen
 	return describe("delete", of, err)
 }
 
-// lookUp returns the metadata of an object, or nil if it does not exist. They are in the response to an
-// empty patch, because Fleetwright may not read the object.
+// lookUp returns the metadata of an object, or nil if it does not exist. They are in the response
+// to an empty patch, because Fleetwright may not read the object.
 func (w *Writer) lookUp(ctx context.Context, namespace string, of Key) (*metav1.PartialObjectMetadata, error) {
 	found, err := metadataOf(w.request(w.core.Patch(types.MergePatchType), namespace, of).
 		Param("fieldManager", v1alpha1.ManagedBy).Body([]byte(`{}`)).Do(silent(ctx)))
@@ -274,7 +279,8 @@ func (e *Error) IsRefused() bool {
 		!apierrors.HasStatusCause(e, corev1.NamespaceTerminatingCause)
 }
 
-// describe returns an error of a request with what it was about, and without the content of a Secret.
+// describe returns an error of a request with what it was about, and without the content of a
+// Secret.
 func describe(verb string, of Key, err error) error {
 	if err == nil {
 		return nil
@@ -290,7 +296,8 @@ func describe(verb string, of Key, err error) error {
 	return &Error{Key: of, verb: verb, status: status}
 }
 
-// withoutMessage returns a status with what can have no content: the reason, the code and the delay.
+// withoutMessage returns a status with what can have no content: the reason, the code and the
+// delay.
 func withoutMessage(status metav1.Status) metav1.Status {
 	kept := metav1.Status{Status: status.Status, Code: status.Code, Reason: configuration.KnownReason(status.Reason)}
 	if status.Details != nil {

@@ -77,7 +77,8 @@ func selectsOthers(service *corev1.Service, desired *unstructured.Unstructured) 
 // a Deployment: an apply also changes the order of lists, which the comparison of fields does not
 // see.
 func (d *decision) needsAnswer(missing *fieldpath.Set) bool {
-	// If fields differ, AdoptIfIdentical refuses the object anyhow, and the member may refuse it too.
+	// If fields differ, AdoptIfIdentical refuses the object anyhow, and the member may refuse it
+	// too.
 	isDecided := touchesTemplate(missing) || !missing.Empty() && d.adoptsIdentical()
 	return d.desired.GetKind() == "Deployment" && !isDecided && !d.isAnswered()
 }

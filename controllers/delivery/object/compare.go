@@ -16,8 +16,8 @@ import (
 var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
 
 // comparison identifies the comparison of an object with its desired state: two equal ones have the
-// same result. So one that found nothing to do need not be repeated, which saves most of the work of
-// a reconcile that changes nothing. The zero value is equal to none.
+// same result. So one that found nothing to do need not be repeated, which saves most of the work
+// of a reconcile that changes nothing. The zero value is equal to none.
 type comparison struct {
 	// uid and resourceVersion identify the content of the existing object. A member that was
 	// restored may use a resource version again.
@@ -76,9 +76,9 @@ func (d *decision) compareReplicas(deployment *appsv1.Deployment) (Need, error) 
 		return "", err
 	}
 	if d.Live.Scaling == "" {
-		// Any change sends the replicas too, and the cache may be behind what an autoscaler has just
-		// set. An update that leaves the replicas as they are in the cache excludes that by the
-		// version.
+		// Any change sends the replicas too, and the cache may be behind what an autoscaler has
+		// just set. An update that leaves the replicas as they are in the cache excludes that by
+		// the version.
 		isUpdate := d.current.IsOwned() && !isDrift(deployment, with) && d.Memory.applied != hashOf(with)
 		if !isUpdate || d.missing.Has(replicasPath) {
 			return NeedAutoscalers, nil
@@ -126,7 +126,8 @@ func hashOf(desired *unstructured.Unstructured) string {
 }
 
 // isDrift reports whether an object was applied as desired before. If it lacks a field then,
-// another manager has changed it. A difference with another hash is an update that was not applied yet.
+// another manager has changed it. A difference with another hash is an update that was not applied
+// yet.
 func isDrift(existing client.Object, desired *unstructured.Unstructured) bool {
 	return existing.GetAnnotations()[v1alpha1.AnnotationHash] == hashOf(desired)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-// correct decides on an object that lacks fields although it was applied as desired: another manager
-// has changed them, or the member discards them. To apply those again would change nothing.
+// correct decides on an object that lacks fields although it was applied as desired: another
+// manager has changed them, or the member discards them. To apply those again would change nothing.
 func (d *decision) correct() (Step, error) {
 	discarded, err := discardedFields(d.current.Object, d.stamp())
 	if err != nil {
@@ -38,8 +38,8 @@ func (d *decision) correctDrift(changed *fieldpath.Set) Step {
 }
 
 // discardedFields returns the fields that the member has discarded from an object: they are desired
-// and absent, and Fleetwright still owns them. When another manager removes a field, by any request,
-// the API server also removes it from the fields that Fleetwright owns.
+// and absent, and Fleetwright still owns them. When another manager removes a field, by any
+// request, the API server also removes it from the fields that Fleetwright owns.
 // docs/decisions/a-pruned-field-is-no-drift.md says why.
 func discardedFields(existing client.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {
 	entries := existing.GetManagedFields()

@@ -37,9 +37,9 @@ func isNamespaceMissing(err error, namespace string) bool {
 		status.Status().Details.Kind == "namespaces"
 }
 
-// createNamespace creates a namespace with Fleetwright's marks, and with labels of the namespace on the
-// hub. They are not updated later, because others on the member may set their own. A namespace is never
-// deleted.
+// createNamespace creates a namespace with Fleetwright's marks, and with labels of the namespace on
+// the hub. They are not updated later, because others on the member may set their own. A namespace
+// is never deleted.
 func (m *Member) createNamespace(ctx context.Context, name string) error {
 	fromHub, err := m.NamespaceLabels(ctx, name)
 	if err != nil {

@@ -450,8 +450,8 @@ func otherPods(s *scene) {
 	s.unmanage()
 }
 
-// An unmanaged Deployment with another template gets its lists replaced, because an apply would keep
-// the containers of the other manager. Otherwise only ownership is taken.
+// An unmanaged Deployment with another template gets its lists replaced, because an apply would
+// keep the containers of the other manager. Otherwise only ownership is taken.
 func TestDecide_on_how_to_take_over(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {

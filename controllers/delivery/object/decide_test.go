@@ -14,8 +14,8 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// compared is an object that a member is deleting. So there is nothing to do: Decide returns Unchanged if
-// the object holds every desired field, and otherwise Blocked.
+// compared is an object that a member is deleting. So there is nothing to do: Decide returns
+// Unchanged if the object holds every desired field, and otherwise Blocked.
 type compared struct {
 	*testing.T
 	facts    Facts

@@ -29,7 +29,8 @@ type Member struct {
 	OnApply func(err error, took time.Duration)
 }
 
-// Do does a step. It returns a conflict error if the member has another object than the cache shows.
+// Do does a step. It returns a conflict error if the member has another object than the cache
+// shows.
 func (m *Member) Do(ctx context.Context, step Step) (Result, error) {
 	result := Result{Step: step}
 	var err error

@@ -1,8 +1,8 @@
 // Package object makes one object on one member hold its desired fields, by server-side apply.
 //
 // [Decide] is pure: from the facts about an object it decides the next [Step]. [Member.Do] does the
-// step, and is the only one that sends requests. A step may also be to read something from the member
-// itself, because no other step can be decided without it.
+// step, and is the only one that sends requests. A step may also be to read something from the
+// member itself, because no other step can be decided without it.
 //
 // # Terms
 //
@@ -68,9 +68,9 @@
 //	  discarded by the member      NeedLive dryRun; Update if it would keep a field, else Unchanged
 //	lacks something                Update
 //
-// Before an object with replicas is compared, NeedLive autoscalers finds out whether the replicas are
-// desired. An Update of the cached version that leaves them as they are does without, unless the member
-// has another version: that is OnConflict of the step.
+// Before an object with replicas is compared, NeedLive autoscalers finds out whether the replicas
+// are desired. An Update of the cached version that leaves them as they are does without, unless
+// the member has another version: that is OnConflict of the step.
 //
 // # Where to read
 //

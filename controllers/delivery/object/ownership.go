@@ -44,9 +44,9 @@ type Existing struct {
 	Stamp lineage.Stamp
 	// Newer reports that the object comes from a state that this hub has lost, as by a restore.
 	Newer bool
-	// needsStamp reports that the stamp must be replaced although nothing else differs. Either the hub
-	// cannot account for the stamp: it has been accepted, or the object would be blocked, and need not
-	// be accepted forever. Or a removal was withdrawn.
+	// needsStamp reports that the stamp must be replaced although nothing else differs. Either the
+	// hub cannot account for the stamp: it has been accepted, or the object would be blocked, and
+	// need not be accepted forever. Or a removal was withdrawn.
 	needsStamp bool
 }
 

@@ -32,8 +32,8 @@ func (m *Member) read(ctx context.Context, step Step, need Need) (Result, error)
 	return Result{Step: step, Live: &live}, nil
 }
 
-// readObject returns an object as the member itself has it, with its managed fields, which the cache
-// drops. It returns nil if the object is gone.
+// readObject returns an object as the member itself has it, with its managed fields, which the
+// cache drops. It returns nil if the object is gone.
 func (m *Member) readObject(ctx context.Context, existing client.Object) (client.Object, error) {
 	current := existing.DeepCopyObject().(client.Object)
 	if err := m.Live.Get(ctx, client.ObjectKeyFromObject(existing), current); apierrors.IsNotFound(err) {

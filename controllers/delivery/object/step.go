@@ -57,13 +57,13 @@ type Step struct {
 	Action Action
 	// Need is what to read if the action is NeedLive.
 	Need Need
-	// OnConflict is what to read if the member has another version of the object than the cached one,
-	// and the update is allowed only for that one. It is empty if any version may be updated.
+	// OnConflict is what to read if the member has another version of the object than the cached
+	// one, and the update is allowed only for that one. It is empty if any version may be updated.
 	OnConflict Need
 	// Object is the object before the step, as it was last read; nil if there is none.
 	Object client.Object
-	// Desired is what is sent; nil if nothing is. It names the UID of the object, and the version if
-	// no other may be changed.
+	// Desired is what is sent; nil if nothing is. It names the UID of the object, and the version
+	// if no other may be changed.
 	Desired *unstructured.Unstructured
 	// Blocker is set if the action is Blocked.
 	Blocker *Blocker
@@ -193,7 +193,8 @@ func (d *decision) stamp() *unstructured.Unstructured {
 	maps.Copy(annotations, lineage.For(d.App, d.Entry).Annotations())
 	if d.desired.GetKind() == "Deployment" {
 		annotations[v1alpha1.AnnotationRevision] = strconv.FormatInt(d.Entry.Revision, 10)
-		// An empty record replaces one that another manager has written, which would stay otherwise.
+		// An empty record replaces one that another manager has written, which would stay
+		// otherwise.
 		if d.Copies != "" || d.Existing != nil && d.current.GetAnnotations()[v1alpha1.AnnotationCopies] != "" {
 			annotations[v1alpha1.AnnotationCopies] = d.Copies
 		}

@@ -6,7 +6,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// A change is reported as Progressing, until the cache shows its outcome. What is applied is logged.
+// A change is reported as Progressing, until the cache shows its outcome. What is applied is
+// logged.
 func TestResult_says_whether_the_member_may_have_changed(t *testing.T) {
 	t.Parallel()
 	type answer struct{ IsApplied, IsChange bool }
