@@ -40,7 +40,7 @@ func BenchmarkReconcile_that_changes_nothing(b *testing.B) {
 		b.Fatal(err)
 	}
 	reconcile := func() error {
-		t := task{app: app, entry: app.Status.Cluster(mc.Name), member: mc, memory: r.memories.of(app)}
+		t := task{app: app, spec: &app.Spec, entry: app.Status.Cluster(mc.Name), member: mc, memory: r.memories.of(app)}
 		var err error
 		if t.objects, err = r.reader.fromCache(b.Context(), app, t.entry); err != nil {
 			return err
