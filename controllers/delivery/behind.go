@@ -18,7 +18,7 @@ import (
 func (r *reconciler) reportHubBehind(ctx context.Context, t task) (reconcile.Result, error) {
 	behind, err := r.reader.knownBehind(ctx, t)
 	if err == nil && behind == nil {
-		behind, err = r.confirmBehind(ctx, t)
+		behind, err = r.confirmer.behind(ctx, t)
 	}
 	if err != nil {
 		return reconcile.Result{}, err
@@ -59,21 +59,6 @@ func (r objectReader) knownBehind(ctx context.Context, t task) (*v1alpha1.HubBeh
 		return nil, nil
 	}
 	return behind, nil
-}
-
-// confirmBehind returns what the member has that the hub cannot account for, or nil. It reads both
-// live: the report stops the AppService on all clusters until a person accepts it, so a cache that
-// lags must not cause it.
-func (r *reconciler) confirmBehind(ctx context.Context, t task) (*v1alpha1.HubBehind, error) {
-	app, entry, err := r.liveEntry(ctx, t)
-	if err != nil || entry == nil {
-		return nil, err
-	}
-	found, err := r.reader.fromMember(ctx, app, entry)
-	if err != nil {
-		return nil, err
-	}
-	return behindOf(app, entry, found.all()), nil
 }
 
 // withRevisionOf returns the AppService with a status that knows the revision of an entry. An entry

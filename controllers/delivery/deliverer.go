@@ -185,10 +185,10 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 	reader := objectReader{hubID: d.hubID, cached: member.GetClient(), live: member.GetAPIReader(), watches: newWatches(member.GetCache(), enqueue)}
 	return &reconciler{
 		hub:        d.hub.GetClient(),
-		hubLive:    d.hub.GetAPIReader(),
 		hubID:      d.hubID,
 		cluster:    name.String(),
 		reader:     reader,
+		confirmer:  confirmer{hubLive: d.hub.GetAPIReader(), cluster: name.String(), member: reader},
 		revisions:  d.revisions,
 		copies:     &copies.Ensurer{Writer: writer, Snapshots: d.snapshots, OnApply: onApply, PruneRetry: blockerRetry},
 		objects:    objects,

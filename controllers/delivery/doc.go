@@ -38,8 +38,8 @@
 //
 // An edit takes this way through the files: Reconcile, gather and deliver (reconciler.go), decide
 // (decide.go), awaitsAnswer (question.go), render (render.go), maintain and ensure (maintain.go),
-// and package object. Beside it are the reports (report.go, errors.go, behind.go), adoption
-// (adopt.go), and removal (remove.go, removal.go, tombstones.go).
+// and package object. Beside it are the reports (report.go, errors.go, behind.go, confirm.go),
+// adoption (adopt.go), and removal (remove.go, removal.go, tombstones.go).
 //
 // On the hub, delivery writes only one thing: it removes tombstones from the status of the
 // MemberCluster (status.abandoned). A tombstone names an AppService that was abandoned on this

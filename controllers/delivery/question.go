@@ -2,14 +2,10 @@ package delivery
 
 import (
 	"context"
-	"fmt"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 )
@@ -56,7 +52,7 @@ func (r *reconciler) awaitsRevision(ctx context.Context, t task) (isWaiting bool
 	if t.memory.seenSince == look || t.entry.Recreate == look || !isTakenBack(t.app, t.entry, t.objects) {
 		return false, reconcile.Result{}, nil
 	}
-	isConfirmed, err := r.confirmTakenBack(ctx, t)
+	isConfirmed, err := r.confirmer.isTakenBack(ctx, t)
 	if err != nil {
 		return true, reconcile.Result{}, err
 	}
@@ -73,38 +69,4 @@ func (r *reconciler) awaitsRevision(ctx context.Context, t task) (isWaiting bool
 // isTakenBack reports whether the Deployment shows that the revision of the entry was taken back.
 func isTakenBack(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, found objects) bool {
 	return found.isOwned("Deployment") && lineage.IsTakenBack(app, entry, found.facts["Deployment"].Stamp)
-}
-
-// confirmTakenBack reports whether the hub and the member themselves show that the revision of the
-// entry was taken back. The report may halt a rollout, so a cache that lags must not cause it.
-func (r *reconciler) confirmTakenBack(ctx context.Context, t task) (bool, error) {
-	app, entry, err := r.liveEntry(ctx, t)
-	if err != nil || entry == nil || entry.Revision != t.entry.Revision {
-		return false, err
-	}
-	found, err := r.reader.fromMember(ctx, app, entry)
-	if err != nil {
-		return false, err
-	}
-	return isTakenBack(app, entry, found), nil
-}
-
-// liveEntry returns the AppService of a task and its entry as the hub itself has them. Both are nil
-// if it does not have them any more.
-func (r *reconciler) liveEntry(ctx context.Context, t task) (*v1alpha1.AppService, *v1alpha1.ClusterStatus, error) {
-	app := &v1alpha1.AppService{}
-	if err := r.hubLive.Get(ctx, client.ObjectKeyFromObject(t.app), app); err != nil {
-		if apierrors.IsNotFound(err) {
-			return nil, nil, nil
-		}
-		return nil, nil, fmt.Errorf("read AppService: %w", err)
-	}
-	if app.UID != t.app.UID {
-		return nil, nil, nil
-	}
-	entry, _, err := entries.Of(ctx, r.hubLive, app, r.cluster)
-	if err != nil || entry == nil {
-		return nil, nil, err
-	}
-	return withRevisionOf(app, entry), entry, nil
 }

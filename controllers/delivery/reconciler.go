@@ -43,11 +43,11 @@ type Reporter interface {
 // reconciler delivers to one member.
 type reconciler struct {
 	hub     client.Reader // cached
-	hubLive client.Reader
 	hubID   string
 	cluster string
 
 	reader     objectReader
+	confirmer  confirmer
 	revisions  *reader.Reader
 	objects    *object.Member
 	remover    remover
