@@ -7,34 +7,42 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// withConfiguration measures AppServices with a ConfigMap of the hub, which travels with them.
-func (r *run) withConfiguration(ctx context.Context, o *operator) error {
+// configured are AppServices with a ConfigMap of the hub, which travels with them, in a turn of the
+// operator.
+type configured struct {
+	*operatorTurn
+	appServices []app
+}
+
+// withConfiguration measures the scenarios of AppServices with a ConfigMap.
+func (t *operatorTurn) withConfiguration(ctx context.Context) error {
 	for _, step := range []struct {
 		scenario, prefix string
 		shared           bool // one ConfigMap for all
-		measure          func(context.Context, *operator, []app) error
+		measure          func(*configured, context.Context) error
 	}{
-		{"B12", "b12", false, r.createConfigured},
-		{"B13", "b13", true, r.changeShared},
-		{"B14", "b14", false, r.restConfigured},
+		{"B12", "b12", false, (*configured).createAll},
+		{"B13", "b13", true, (*configured).changeShared},
+		{"B14", "b14", false, (*configured).atRestAndRestart},
 	} {
-		if !r.has(step.scenario) {
+		if !t.has(step.scenario) {
 			continue
 		}
-		apps := batch(step.prefix, r.apps)
+		apps := batch(step.prefix, t.apps)
 		for i := range apps {
 			apps[i].Settings = apps[i].Name
 			if step.shared {
 				apps[i].Settings = sharedSettings
 			}
 		}
-		if err := r.createSettings(ctx, apps); err != nil {
+		c := &configured{operatorTurn: t, appServices: apps}
+		if err := c.createSettings(ctx); err != nil {
 			return err
 		}
-		if err := step.measure(ctx, o, apps); err != nil {
+		if err := step.measure(c, ctx); err != nil {
 			return err
 		}
-		if err := r.deleteConfigured(ctx, o, apps); err != nil {
+		if err := c.deleteWithSettings(ctx); err != nil {
 			return err
 		}
 	}
@@ -47,52 +55,52 @@ const sharedSettings = "shared"
 // withSettings is what B14 adds to the names of B5 and B6.
 const withSettings = "with configuration"
 
-// createConfigured is B12: all AppServices at once, each with a ConfigMap of its own.
-func (r *run) createConfigured(ctx context.Context, o *operator, apps []app) error {
-	created := r.observer.expect(2*len(r.servers.members)*len(apps), isObject(apps))
-	return r.burst(ctx, o, "B12", created, func() error { return o.apply(ctx, apps) })
+// createAll is B12: all AppServices at once, each with a ConfigMap of its own.
+func (c *configured) createAll(ctx context.Context) error {
+	created := c.observer.expect(2*len(c.servers.members)*len(c.appServices), isObject(c.appServices))
+	return c.burst(ctx, "B12", created, func() error { return c.writer.apply(ctx, c.appServices) })
 }
 
 // changeShared is B13: a change of the ConfigMap that all AppServices share, to the last Deployment
 // that refers to its new content.
-func (r *run) changeShared(ctx context.Context, o *operator, apps []app) error {
-	objects := len(r.servers.members) * len(apps)
-	if err := r.deliverConfigured(ctx, o, apps); err != nil {
+func (c *configured) changeShared(ctx context.Context) error {
+	objects := len(c.servers.members) * len(c.appServices)
+	if err := c.deliver(ctx); err != nil {
 		return err
 	}
-	if err := r.observer.awaitQuiet(ctx, settleTime); err != nil {
+	if err := c.observer.awaitQuiet(ctx, settleTime); err != nil {
 		return err
 	}
-	changed := r.observer.expect(objects, hasRevision(apps, "2"))
-	return r.burst(ctx, o, "B13", changed, func() error { return r.servers.hub.api.Update(ctx, newSettings(sharedSettings, "2")) })
+	changed := c.observer.expect(objects, hasRevision(c.appServices, "2"))
+	return c.burst(ctx, "B13", changed, func() error { return c.servers.hub.api.Update(ctx, newSettings(sharedSettings, "2")) })
 }
 
-// restConfigured is B14: B6 and B5 while each AppService has a ConfigMap of its own.
-func (r *run) restConfigured(ctx context.Context, o *operator, apps []app) error {
-	if err := r.deliverConfigured(ctx, o, apps); err != nil {
+// atRestAndRestart is B14: B6 and B5 while each AppService has a ConfigMap of its own.
+func (c *configured) atRestAndRestart(ctx context.Context) error {
+	if err := c.deliver(ctx); err != nil {
 		return err
 	}
-	if err := r.awaitReady(ctx, apps); err != nil {
+	if err := c.awaitReady(ctx, c.appServices); err != nil {
 		return err
 	}
-	if err := r.atRest(ctx, o, withSettings); err != nil {
+	if err := c.atRest(ctx, withSettings); err != nil {
 		return err
 	}
-	return r.restart(ctx, o, apps, withSettings)
+	return c.restart(ctx, c.appServices, withSettings)
 }
 
-// deliverConfigured creates AppServices, and waits until all members have them.
-func (r *run) deliverConfigured(ctx context.Context, o *operator, apps []app) error {
-	if err := o.apply(ctx, apps); err != nil {
+// deliver creates AppServices, and waits until all members have them.
+func (c *configured) deliver(ctx context.Context) error {
+	if err := c.writer.apply(ctx, c.appServices); err != nil {
 		return err
 	}
-	return r.awaitState(ctx, len(r.servers.members)*len(apps), hasRevision(apps, "1"), "the first revision on all members")
+	return c.observer.awaitState(ctx, len(c.servers.members)*len(c.appServices), hasRevision(c.appServices, "1"), "the first revision on all members")
 }
 
 // createSettings creates the ConfigMaps of AppServices, before anything is measured.
-func (r *run) createSettings(ctx context.Context, apps []app) error {
-	for name := range settingsOf(apps) {
-		if err := r.servers.hub.api.Create(ctx, newSettings(name, "1")); err != nil {
+func (c *configured) createSettings(ctx context.Context) error {
+	for name := range settingsOf(c.appServices) {
+		if err := c.servers.hub.api.Create(ctx, newSettings(name, "1")); err != nil {
 			return err
 		}
 	}
@@ -108,17 +116,17 @@ func settingsOf(apps []app) map[string]bool {
 	return names
 }
 
-// deleteConfigured deletes AppServices and then their ConfigMaps. It deletes revisions, snapshots and
-// copies too, because no garbage collector runs: they would change the revisions and block the snapshots
-// of the next AppServices of these names.
-func (r *run) deleteConfigured(ctx context.Context, o *operator, apps []app) error {
-	if _, err := r.delete(ctx, o, apps); err != nil {
+// deleteWithSettings deletes AppServices and then their ConfigMaps. It deletes revisions, snapshots
+// and copies too, because no garbage collector runs: they would change the revisions and block the
+// snapshots of the next AppServices of these names.
+func (c *configured) deleteWithSettings(ctx context.Context) error {
+	if _, err := c.delete(ctx, c.appServices); err != nil {
 		return err
 	}
-	if err := r.servers.hub.api.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(namespace)); err != nil {
+	if err := c.servers.hub.api.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(namespace)); err != nil {
 		return err
 	}
-	for _, server := range r.servers.all() {
+	for _, server := range c.servers.all() {
 		if err := server.api.DeleteAllOf(ctx, newSettings("", ""), client.InNamespace(namespace)); err != nil {
 			return err
 		}

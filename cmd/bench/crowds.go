@@ -15,38 +15,38 @@ import (
 )
 
 // besideCrowd is B11: one new AppService right after many others were edited.
-func (r *run) besideCrowd(ctx context.Context, w writer) error {
-	members := len(r.servers.members)
-	crowd, one := batch("crowd", r.crowd), batch("new", 1)
-	say("  creating %d AppServices", r.crowd)
-	if _, err := r.timed(ctx, r.observer.expect(2*members*r.crowd, isObject(crowd)), func() error { return w.apply(ctx, crowd) }); err != nil {
+func (t *operatorTurn) besideCrowd(ctx context.Context) error {
+	members := len(t.servers.members)
+	crowd, one := batch("crowd", t.crowd), batch("new", 1)
+	say("  creating %d AppServices", t.crowd)
+	if _, err := t.create(ctx, crowd, members); err != nil {
 		return err
 	}
-	if err := r.observer.awaitQuiet(ctx, settleTime); err != nil {
+	if err := t.observer.awaitQuiet(ctx, settleTime); err != nil {
 		return err
 	}
 	edited := withImage(crowd, image("2.0.0"))
 	var took, all float64
-	u, err := r.phase(ctx, w, "B11", func() error {
-		everywhere, begin := r.observer.expect(members*r.crowd, hasImage(edited)), time.Now()
-		if err := w.apply(ctx, edited); err != nil {
+	u, err := t.phase(ctx, "B11", func() error {
+		everywhere, begin := t.observer.expect(members*t.crowd, hasImage(edited)), time.Now()
+		if err := t.writer.apply(ctx, edited); err != nil {
 			return err
 		}
 		var err error
-		if took, err = r.timed(ctx, r.observer.expect(2*members, isObject(one)), func() error { return w.apply(ctx, one) }); err != nil {
+		if took, err = t.create(ctx, one, members); err != nil {
 			return err
 		}
-		end, err := r.observer.await(ctx, everywhere, "the edits")
+		end, err := t.observer.await(ctx, everywhere, "the edits")
 		all = since(begin, end)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	r.add("B11", "new", "s", took, u)
-	r.add("B11", "all edits", "s", all, u)
-	r.addUsage("B11", u)
-	_, err = r.delete(ctx, w, slices.Concat(crowd, one))
+	t.add("B11", "new", "s", took, u)
+	t.add("B11", "all edits", "s", all, u)
+	t.addUsage("B11", u)
+	_, err = t.delete(ctx, slices.Concat(crowd, one))
 	return err
 }
 
@@ -55,47 +55,47 @@ const restTime = 30 * time.Second
 
 // besideForeign is B8: the memory of an operator that has just started, without and with many
 // Deployments of others on a member.
-func (r *run) besideForeign(ctx context.Context, o *operator) error {
-	apps := batch("b8", r.apps)
-	if _, err := r.timed(ctx, r.observer.expect(2*len(r.servers.members)*len(apps), isObject(apps)), func() error { return o.apply(ctx, apps) }); err != nil {
+func (t *operatorTurn) besideForeign(ctx context.Context) error {
+	apps := batch("b8", t.apps)
+	if _, err := t.create(ctx, apps, len(t.servers.members)); err != nil {
 		return err
 	}
-	if err := r.weigh(ctx, o, ""); err != nil {
+	if err := t.weigh(ctx, ""); err != nil {
 		return err
 	}
-	if err := o.process.Kill(); err != nil {
+	if err := t.operator.process.Kill(); err != nil {
 		return err
 	}
-	say("  creating %d Deployments", r.foreign)
-	member := r.servers.members[0].api
-	if err := createForeign(ctx, member, r.foreign); err != nil {
+	say("  creating %d Deployments", t.foreign)
+	member := t.servers.members[0].api
+	if err := createForeign(ctx, member, t.foreign); err != nil {
 		return err
 	}
-	if err := r.weigh(ctx, o, " with foreign Deployments"); err != nil {
+	if err := t.weigh(ctx, " with foreign Deployments"); err != nil {
 		return err
 	}
 	if err := member.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(foreignNamespace)); err != nil {
 		return fmt.Errorf("delete the foreign Deployments: %w", err)
 	}
-	_, err := r.delete(ctx, o, apps)
+	_, err := t.delete(ctx, apps)
 	return err
 }
 
 // weigh starts the operator again, and records its memory and goroutines at rest.
-func (r *run) weigh(ctx context.Context, o *operator, with string) error {
-	if err := o.process.Kill(); err != nil {
+func (t *operatorTurn) weigh(ctx context.Context, with string) error {
+	if err := t.operator.process.Kill(); err != nil {
 		return err
 	}
-	if err := o.start(); err != nil {
+	if err := t.operator.start(); err != nil {
 		return err
 	}
-	if err := r.warmUp(ctx, o); err != nil {
+	if err := t.warmUp(ctx); err != nil {
 		return err
 	}
 	var resident []float64
-	u, err := r.phase(ctx, o, "B8", func() error {
+	u, err := t.phase(ctx, "B8", func() error {
 		for begin := time.Now(); time.Since(begin) < restTime; {
-			bytes, err := o.process.RSS()
+			bytes, err := t.operator.process.RSS()
 			if err != nil {
 				return err
 			}
@@ -111,13 +111,13 @@ func (r *run) weigh(ctx context.Context, o *operator, with string) error {
 	if err != nil {
 		return err
 	}
-	goroutines, err := o.goroutines(ctx)
+	goroutines, err := t.operator.goroutines(ctx)
 	if err != nil {
 		return err
 	}
 	slices.Sort(resident)
-	r.add("B8", residentMemory+with, "MiB", figures.Percentile(resident, 0.5), u)
-	r.add("B8", "goroutines"+with, "", float64(goroutines), u)
+	t.add("B8", residentMemory+with, "MiB", figures.Percentile(resident, 0.5), u)
+	t.add("B8", "goroutines"+with, "", float64(goroutines), u)
 	return nil
 }
 

@@ -89,7 +89,7 @@ func runBench(ctx context.Context, args []string) error {
 		if err != nil {
 			return err
 		}
-		r := &run{fleet: f, settings: s, delivered: map[string]string{}}
+		r := &run{fleet: f, settings: s, delivered: delivered{}}
 		err = r.repeat(ctx, programs)
 		if s.base != "" {
 			return errors.Join(err, r.reportChanges())

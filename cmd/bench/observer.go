@@ -201,16 +201,21 @@ func (o *observer) await(ctx context.Context, e *expectation, what string) (time
 	}
 }
 
+// awaitState waits until n objects match, and the present state counts.
+func (o *observer) awaitState(ctx context.Context, n int, matches func(change) bool, what string) error {
+	_, err := o.await(ctx, o.expectState(n, matches), what)
+	return err
+}
+
 // patience is the longest time that a step may take.
 const patience = 10 * time.Minute
 
 // awaitMembers waits until n members are Ready.
 func (o *observer) awaitMembers(ctx context.Context, n int) error {
-	_, err := o.await(ctx, o.expectState(n, func(c change) bool {
+	return o.awaitState(ctx, n, func(c change) bool {
 		member, ok := c.object.(*v1alpha1.MemberCluster)
 		return ok && member.IsReady()
-	}), "the members to be Ready")
-	return err
+	}, "the members to be Ready")
 }
 
 // awaitQuiet waits until nothing has changed on any cluster for some time.
