@@ -104,7 +104,7 @@ func (a app) render() ([]*unstructured.Unstructured, error) {
 	if err != nil {
 		return nil, err
 	}
-	stamp := lineage.Stamp{UID: of.UID, Created: time.Now(), Generation: 1, SpecHash: "0123456789abcdef"}
+	stamp := lineage.Stamp{UID: of.UID, Created: time.Now(), Generation: 1, SpecHash: "0123456789abcdef", Placement: 1}
 	all := []*unstructured.Unstructured{objects.Deployment, objects.Service}
 	for _, object := range all {
 		annotations := object.GetAnnotations()
