@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
@@ -114,7 +115,7 @@ func (a *announcer) event(app *v1alpha1.AppService, related runtime.Object, isBa
 
 // announceRefusal emits an event for each edit that is refused.
 func (a *announcer) announceRefusal(in rollout.Input) {
-	if in.SpecRefusal != "" && (isEdited(in.App) || !in.App.Status.Rollout.SpecRefused) {
+	if in.SpecRefusal != "" && (revise.IsEdited(in.App) || !in.App.Status.Rollout.SpecRefused) {
 		a.event(in.App, nil, true, v1alpha1.ReasonPodSecurityRefused, planAction, status.SpecRefusedMessage(in))
 	}
 }

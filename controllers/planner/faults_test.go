@@ -19,6 +19,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -231,7 +232,7 @@ func TestMembers_that_join_at_once(t *testing.T) {
 	}
 	for _, app := range apps {
 		wait.Eventually(t, func() error {
-			if app.readApp(); isEdited(app.app) {
+			if app.readApp(); revise.IsEdited(app.app) {
 				return errors.New("the AppService is not planned yet")
 			}
 			return nil

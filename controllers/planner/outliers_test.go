@@ -13,6 +13,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/numbering"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
@@ -105,7 +106,7 @@ func (s *fixture) waitForSerial(want int64) {
 	s.Helper()
 	wait.Eventually(s.T, func() error {
 		s.readApp()
-		if got := s.settings().Serial; got != want || isEdited(s.app) {
+		if got := s.settings().Serial; got != want || revise.IsEdited(s.app) {
 			return fmt.Errorf("the serial is %d, want %d: %+v", got, want, s.app.Status.Configuration)
 		}
 		return nil

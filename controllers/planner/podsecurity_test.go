@@ -13,6 +13,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/internal/wait"
@@ -62,7 +63,7 @@ func (s *fixture) waitForRefusal(message string) {
 	wait.Eventually(s.T, func() error {
 		s.readApp()
 		ready := meta.FindStatusCondition(s.app.Status.Conditions, v1alpha1.ConditionReady)
-		if isEdited(s.app) || ready == nil || ready.Reason != v1alpha1.ReasonPodSecurityRefused {
+		if revise.IsEdited(s.app) || ready == nil || ready.Reason != v1alpha1.ReasonPodSecurityRefused {
 			return fmt.Errorf("Ready is %+v", ready)
 		}
 		if diff := cmp.Diff(message, ready.Message); diff != "" {

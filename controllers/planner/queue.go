@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/controllers/queue"
 )
 
@@ -50,5 +51,5 @@ func isEdit() predicate.Predicate {
 // finalizer is missing. A deletion raises the generation, too.
 func needsPlan(object client.Object) bool {
 	app := object.(*v1alpha1.AppService)
-	return isEdited(app) || !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer)
+	return revise.IsEdited(app) || !controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer)
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration/sources"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/controllers/revision/reader"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/status"
@@ -256,13 +257,10 @@ func (r *Reconciler) write(ctx context.Context, p planned) error {
 	return nil
 }
 
-// isEdited reports whether the AppService was edited or deleted since its status was written.
-func isEdited(app *v1alpha1.AppService) bool { return app.Status.ObservedGeneration != app.Generation }
-
 // isUnplanned reports whether an AppService was edited since it was planned. An edit whose revision
 // the hub refuses was planned, but for its template.
 func (r *Reconciler) isUnplanned(app *v1alpha1.AppService, now time.Time) bool {
-	return isEdited(app) && r.throttle.refusedRevision(app, now) == nil
+	return revise.IsEdited(app) && r.throttle.refusedRevision(app, now) == nil
 }
 
 // release removes the finalizer of an AppService that no cluster runs any more.

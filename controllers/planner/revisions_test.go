@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
@@ -73,7 +74,7 @@ func (s *fixture) waitForRevision(want int64) {
 	s.Helper()
 	wait.Eventually(s.T, func() error {
 		s.readApp()
-		if isEdited(s.app) {
+		if revise.IsEdited(s.app) {
 			return fmt.Errorf("generation %d is not planned", s.app.Generation)
 		}
 		if got := s.app.Status.Rollout.Revision; got != want {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -48,7 +49,7 @@ func (s *fixture) editImage(image string, members ...string) {
 func (s *fixture) waitForPlan() {
 	s.Helper()
 	wait.Eventually(s.T, func() error {
-		if s.readApp(); isEdited(s.app) {
+		if s.readApp(); revise.IsEdited(s.app) {
 			return fmt.Errorf("generation %d is not planned", s.app.Generation)
 		}
 		return nil

@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 )
 
@@ -44,7 +45,7 @@ func (r *Reconciler) deletedNamespaceOrCRD(ctx context.Context, in rollout.Input
 		return nil, nil
 	}
 	after := time.Now()
-	if !isEdited(app) {
+	if !revise.IsEdited(app) {
 		after = after.Add(-maxSharedAge)
 	}
 	for _, scope := range []objectName{{namespaceKind, app.Namespace}, {crdKind, crdName}} {

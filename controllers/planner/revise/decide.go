@@ -226,7 +226,7 @@ func (f Facts) refusal() string {
 // needsRevision reports whether the spec may need another revision than that of the status. After
 // any edit, superfluous revisions are deleted: the limit may be another.
 func (f Facts) needsRevision() bool {
-	return f.isEdited() || f.hasOtherTemplate() || f.Content != nil && f.Content.NeedsRevision
+	return IsEdited(f.App) || f.hasOtherTemplate() || f.Content != nil && f.Content.NeedsRevision
 }
 
 // hasOtherTemplate reports whether the template of the spec is known to need another revision than
@@ -243,10 +243,11 @@ func (f Facts) mustWait() bool {
 // wasRefused reports whether pod security refused the spec with the last plan. It is not in the
 // history then.
 func (f Facts) wasRefused() bool {
-	return f.App.Status.Rollout.SpecRefused && !f.isEdited() && !f.isRetry()
+	return f.App.Status.Rollout.SpecRefused && !IsEdited(f.App) && !f.isRetry()
 }
 
-func (f Facts) isEdited() bool { return f.App.Status.ObservedGeneration != f.App.Generation }
+// IsEdited reports whether the AppService was edited or deleted since its status was written.
+func IsEdited(app *v1alpha1.AppService) bool { return app.Status.ObservedGeneration != app.Generation }
 
 func (f Facts) isRetry() bool { return stages.RetriesRevision(f.App) }
 
