@@ -5,7 +5,7 @@
 //
 // # Usage
 //
-//	older := templates.NewReader(hub.GetAPIReader(), restores.Epoch)
+//	older := reader.New(hub.GetAPIReader(), restores.Epoch)
 //	contents := snapshots.NewReader(hub.GetAPIReader(), snapshots.MaxInUse, sources)
 //	deliverer := delivery.New(hub, hubID, older, contents, reporter, nil)
 //	err := manager.Add(deliverer)

@@ -69,7 +69,7 @@ func (d *decision) compareReplicas(deployment *appsv1.Deployment) (Need, error) 
 	if err != nil {
 		return "", err
 	}
-	if isDrift(deployment, without) && d.current.Stamp.Generation >= d.App.Generation {
+	if wasAppliedAs(deployment, without) && d.current.Stamp.Generation >= d.App.Generation {
 		return "", d.compareWith(without) // given up for this generation: an autoscaler that is gone for a moment loses nothing
 	}
 	if err := d.compareWith(with); err != nil || d.missing.Empty() {
@@ -79,7 +79,7 @@ func (d *decision) compareReplicas(deployment *appsv1.Deployment) (Need, error) 
 		// Any change sends the replicas too, and the cache may be behind what an autoscaler has
 		// just set. An update that leaves the replicas as they are in the cache excludes that by
 		// the version.
-		isUpdate := d.current.IsOwned() && !isDrift(deployment, with) && d.Memory.applied != hashOf(with)
+		isUpdate := d.current.IsOwned() && !wasAppliedAs(deployment, with) && d.Memory.applied != hashOf(with)
 		if !isUpdate || d.missing.Has(replicasPath) {
 			return NeedAutoscalers, nil
 		}
@@ -88,7 +88,7 @@ func (d *decision) compareReplicas(deployment *appsv1.Deployment) (Need, error) 
 	}
 	isScaled := d.Live.Scaling == Scaled
 	if d.Live.Scaling == ScalingForbidden { // another manager has raised the replicas now or before: perhaps an autoscaler
-		isRaised := isDrift(deployment, with) || isDrift(deployment, without)
+		isRaised := wasAppliedAs(deployment, with) || wasAppliedAs(deployment, without)
 		isScaled = isRaised && ptr.Deref(deployment.Spec.Replicas, 1) > d.Entry.Replicas
 	}
 	if isScaled {
@@ -125,9 +125,9 @@ func hashOf(desired *unstructured.Unstructured) string {
 	return desired.GetAnnotations()[v1alpha1.AnnotationHash]
 }
 
-// isDrift reports whether an object was applied as desired before. If it lacks a field then,
+// wasAppliedAs reports whether an object was applied as desired before. If it lacks a field then,
 // another manager has changed it. A difference with another hash is an update that was not applied
 // yet.
-func isDrift(existing client.Object, desired *unstructured.Unstructured) bool {
+func wasAppliedAs(existing client.Object, desired *unstructured.Unstructured) bool {
 	return existing.GetAnnotations()[v1alpha1.AnnotationHash] == hashOf(desired)
 }

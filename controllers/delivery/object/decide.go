@@ -78,7 +78,7 @@ func (d *decision) change() (Step, error) {
 			"the member is deleting %s %s; Fleetwright creates it again afterwards", d.desired.GetKind(), d.current.GetName())}), nil
 	}
 	wasApplied := d.Memory.applied != "" && d.Memory.applied == hashOf(d.desired)
-	isDrifted := !d.missing.Empty() && (isDrift(d.current, d.desired) || wasApplied)
+	isDrifted := !d.missing.Empty() && (wasAppliedAs(d.current, d.desired) || wasApplied)
 	if !d.current.IsOwned() || isDrifted || d.VerifyCached {
 		// An adoption and a correction are reported, so the cache is not trusted: it may be behind
 		// the last apply.
@@ -88,7 +88,7 @@ func (d *decision) change() (Step, error) {
 		if step, isDone, err := d.trustLive(); isDone || err != nil {
 			return step, err
 		}
-		isDrifted = isDrifted || isDrift(d.current, d.desired)
+		isDrifted = isDrifted || wasAppliedAs(d.current, d.desired)
 	}
 	switch {
 	case d.current.Owner == Unmanaged:

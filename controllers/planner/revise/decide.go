@@ -99,7 +99,7 @@ func Decide(f Facts) Step {
 	case f.IsContentUnknown:
 		return Step{Action: Defer, Outcome: f.Without(f.Refused)}
 	case f.wasRefused():
-		if step := f.admit(revision.Next{}); step.Action != Store {
+		if step := f.admit(revision.Next{}); step.Action != Store { // it is still refused, or the policy is not read yet
 			return step
 		}
 	case !f.needsRevision():
@@ -143,7 +143,7 @@ func (f Facts) kept() Outcome {
 	outcome := Outcome{Revisions: stages.Revisions{Revision: f.App.Status.Rollout.Revision, PodSecurity: f.App.Status.Rollout.PodSecurity}}
 	if f.Content != nil {
 		outcome.IsRevisionMissing, outcome.IsStableMissing = f.Content.IsRevisionLost, f.Content.IsStableLost
-		outcome.IsSpecPending = f.hasOtherTemplate() && f.mustWait()
+		outcome.IsSpecPending = f.lacksRevision() && f.mustWait()
 	}
 	return outcome
 }
@@ -226,12 +226,12 @@ func (f Facts) refusal() string {
 // needsRevision reports whether the spec may need another revision than that of the status. After
 // any edit, superfluous revisions are deleted: the limit may be another.
 func (f Facts) needsRevision() bool {
-	return IsEdited(f.App) || f.hasOtherTemplate() || f.Content != nil && f.Content.NeedsRevision
+	return IsEdited(f.App) || f.lacksRevision() || f.Content != nil && f.Content.NeedsRevision
 }
 
-// hasOtherTemplate reports whether the template of the spec is known to need another revision than
-// that of the status.
-func (f Facts) hasOtherTemplate() bool {
+// lacksRevision reports whether it is known, without the history, that the spec needs another revision
+// than that of the status.
+func (f Facts) lacksRevision() bool {
 	return f.App.Status.Rollout.Revision == 0 || f.isRetry() || f.Content != nil && !f.Content.HasTemplate
 }
 

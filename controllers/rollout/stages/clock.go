@@ -113,10 +113,10 @@ func (k *clock) becomesUnavailable(c *cluster) bool {
 	return true
 }
 
-// nextClock returns from when the progress deadline of an unavailable cluster counts. It stops while
-// the cluster cannot be observed, and goes on when that is over. It starts again after a pause, and
-// after the cluster was outside the plan.
-func (k *clock) nextClock(c *cluster, hold Hold) *metav1.Time {
+// unavailableSince returns from when the progress deadline of an unavailable cluster counts. It
+// stops while the cluster cannot be observed, and goes on when that is over. It starts again after a
+// pause, and after the cluster was outside the plan.
+func (k *clock) unavailableSince(c *cluster, hold Hold) *metav1.Time {
 	since, previous := c.Entry.UnavailableSince, c.Previous
 	isUnknown := c.Entry.Phase == v1alpha1.ClusterUnknown
 	switch {

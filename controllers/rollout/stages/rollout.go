@@ -181,7 +181,7 @@ func (r *Rollout) track() {
 	for _, c := range r.clusters {
 		e := &c.Entry
 		if e.UnavailableSince != nil {
-			e.UnavailableSince = clock.nextClock(c, r.assigner.hold)
+			e.UnavailableSince = clock.unavailableSince(c, r.assigner.hold)
 		}
 		if e.UnavailableSince == nil && isActive && e.Revision != 0 && clock.becomesUnavailable(c) {
 			e.UnavailableSince = &r.now
