@@ -18,6 +18,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/observation"
+	"github.com/fleetwright/fleetwright/internal/sample"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -137,11 +138,15 @@ func TestCopies_are_completed_after_an_interruption(t *testing.T) {
 	}
 }
 
-// interruptEverywhere interrupts the change after each of its writes. The function returns the reconciler
-// that completes the change.
+// interruptEverywhere interrupts the change after each of its writes, or in a sample after every third.
+// The function returns the reconciler that completes the change.
 func (i interruptedChange) interruptEverywhere(t *testing.T, next func(c *configured, w *testReconciler, writes int) *testReconciler) {
 	t.Helper()
-	for n := 0; i.interrupt(t, n, next); n++ {
+	first, step := 0, 1
+	if number, isSample := sample.Number(); isSample {
+		first, step = int(number%3), 3
+	}
+	for n := first; i.interrupt(t, n, next); n += step {
 		if n > 20 {
 			t.Fatal("the change does not end")
 		}

@@ -37,7 +37,7 @@ type Options struct {
 	// SliceThreshold is the number of entries above which they move to AppServiceSlices; 0 is
 	// [appslice.DefaultThreshold].
 	SliceThreshold int
-	// Templates reads older revisions. By default, the planner has a reader of its own, and does not
+	// Revisions reads older revisions. By default, the planner has a reader of its own, and does not
 	// share what it has read with delivery.
 	Revisions *reader.Reader
 	// Sources are the sources of spec.configuration. Without them, nothing may leave the hub.

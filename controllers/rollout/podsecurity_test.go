@@ -1,6 +1,7 @@
 package rollout_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -241,6 +242,18 @@ func TestRefused_cluster_that_serves_holds_no_removal(t *testing.T) {
 				t.Errorf("east is %s, and the transition of west is %+v, want %s: %s", phase, west.Transition, want, west.Message)
 			}
 		}
+	}
+}
+
+// Without it, clusters would get the spec as the revision of the status: in no stage, and without an
+// approval.
+func TestSpec_that_was_refused_has_no_revision_until_the_hub_stores_it(t *testing.T) {
+	isDeferred := func(in *rollout.Input) {
+		in.IsSpecPending, in.WasSpecRefused, in.RevisionRefused = true, true, errors.New("exceeded quota")
+	}
+	in := NewInput(AtRevision(1), Chosen("east"), isDeferred, WithEntries(Entry("east", v1alpha1.ClusterReady, DesiredRevision(1))), Observed("east", Observation(v1alpha1.ClusterReady)))
+	if got := status.Compute(in, rollout.Plan(in)); !got.Rollout.SpecRefused {
+		t.Errorf("the status says that revision %d has the spec", got.Rollout.Revision)
 	}
 }
 

@@ -59,7 +59,8 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 		`{"Action":"output","Package":"example/slow","Test":"TestBad","Output":"    a.go:2: bad\n"}`,
 		`{"Action":"fail","Package":"example/slow","Test":"TestBad"}`,
 		`{"Action":"run","Package":"example/slow","Test":"TestHangs"}`,
-		`{"Action":"output","Package":"example/slow","Test":"TestHangs","Output":"panic: test timed out\n"}`,
+		`{"Action":"output","Package":"example/slow","Test":"TestGood","Output":"panic: test timed out\n"}`,
+		`{"Action":"output","Package":"example/slow","Test":"TestGood","Output":"goroutine 1 [running]:\n"}`,
 		`{"Action":"output","Package":"example/slow","Output":"FAIL\texample/slow\t95s\n"}`,
 		`{"Action":"fail","Package":"example/slow"}`,
 		`{"Action":"build-output","ImportPath":"example/broken [example/broken.test]","Output":"b.go:1:1: syntax error\n"}`,
@@ -74,6 +75,7 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 		"... 1m30s: 1 of 3 packages done; running: example/slow for 1m30s, 1 tests done\n" +
 		"    a.go:2: bad\n" +
 		"panic: test timed out\n" +
+		"goroutine 1 [running]:\n" +
 		"FAIL\texample/slow\t95s\n" +
 		"b.go:1:1: syntax error\n" +
 		"FAIL\texample/broken [build failed]\n" +
@@ -87,18 +89,17 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 }
 
 // In a package without goroutines, no test is run with the race detector. In one that starts API
-// servers, each test runs once: in a sample with the race detector, or without it. This sample has no
-// test of leasefence.
+// servers, each test runs once: in a sample with the race detector, or without it.
 func TestGroups_run_each_test_once(t *testing.T) {
 	t.Setenv("SAMPLE", "1")
-	packages, err := list(t.Context(), []string{"../../controllers/delivery", "../../controllers/rollout", "../leasefence", "../wait"})
+	packages, err := list(t.Context(), []string{"../../controllers/delivery", "../../controllers/rollout", "../wait"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	for which, want := range map[string]string{
-		"concurrent": "race delivery; plain delivery leasefence; race wait; plain rollout",
-		"all":        "race delivery leasefence rollout wait",
-		"none":       "plain delivery leasefence rollout wait",
+		"concurrent": "race delivery; plain delivery; race wait; plain rollout",
+		"all":        "race delivery rollout wait",
+		"none":       "plain delivery rollout wait",
 	} {
 		all, err := groups(which, packages, true)
 		if err != nil {

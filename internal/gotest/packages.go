@@ -100,7 +100,8 @@ func groups(which string, packages []listed, isSample bool) ([]group, error) {
 			plain = append(plain, p)
 		}
 	}
-	pattern := "^(" + strings.Join(taken, "|") + ")$"
+	slices.Sort(taken) // the cache of results sees the flags
+	pattern := "^(" + strings.Join(slices.Compact(taken), "|") + ")$"
 	all := []group{
 		{title: fmt.Sprintf("with the race detector, one test in %d", racedOneOf), isRaced: true, flags: []string{"-run=" + pattern}, packages: paths(sampled)},
 		{title: "without it, the other tests", flags: []string{"-skip=" + pattern}, packages: paths(divided)},
@@ -132,7 +133,7 @@ func sampledTests(p listed) ([]string, error) {
 		}
 		for _, declared := range parsed.Decls {
 			f, isFunc := declared.(*ast.FuncDecl)
-			if isFunc && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && sample.Takes(f.Name.Name, racedOneOf) {
+			if isFunc && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && sample.Takes(f.Name.Name, racedOneOf) {
 				taken = append(taken, f.Name.Name)
 			}
 		}

@@ -40,6 +40,7 @@ type running struct {
 	ended   int             // top-level tests
 	pending map[string]bool // tests that have not passed and are not skipped
 	output  []event
+	crash   []event // output since the process crashed, which go test adds to any test
 }
 
 func newReport(out io.Writer, now func() time.Time, total int) *report {
@@ -47,10 +48,15 @@ func newReport(out io.Writer, now func() time.Time, total int) *report {
 }
 
 // begin prints what the next results are of.
-func (r *report) begin(g group) { r.print("--- %d packages %s\n", len(g.packages), g.title) }
+func (r *report) begin(g group) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.print("--- %d packages %s\n", len(g.packages), g.title)
+}
 
 // follow runs `go test -json` and reports its events. A test that fails is no error.
 func (r *report) follow(command *exec.Cmd) error {
+	failedBefore := len(r.failed)
 	output, err := command.StdoutPipe()
 	if err != nil {
 		return err
@@ -81,8 +87,7 @@ func (r *report) follow(command *exec.Cmd) error {
 			break
 		}
 	}
-	failed := len(r.failed)
-	if err := command.Wait(); err != nil && failed == 0 {
+	if err := command.Wait(); err != nil && len(r.failed) == failedBefore {
 		return fmt.Errorf("go test: %w", err)
 	}
 	return nil
@@ -109,7 +114,11 @@ func (r *report) line(line string) {
 	case "run":
 		p.pending[e.Test] = true
 	case "output":
-		p.output = append(p.output, e)
+		if p.crash != nil || isCrash(e.Output) {
+			p.crash = append(p.crash, e)
+		} else {
+			p.output = append(p.output, e)
+		}
 	case "pass", "skip", "fail":
 		if e.Test == "" {
 			r.end(e.Package, p, e.Action)
@@ -145,6 +154,14 @@ func (r *report) end(name string, p *running, result string) {
 			r.print("%s", e.Output)
 		}
 	}
+	for _, e := range p.crash {
+		r.print("%s", e.Output)
+	}
+}
+
+// isCrash reports whether the runtime of Go writes the line when it ends a process.
+func isCrash(line string) bool {
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
 }
 
 // pulse prints what runs.

@@ -1,6 +1,6 @@
 // Package sample says which part of a long suite a run takes.
 //
-// The environment variable SAMPLE has a number, by which suites choose: one test of four, one of three
+// The environment variable SAMPLE has a number, by which suites choose: one test of four, one of two
 // restores, the seed. The Makefile derives it from the commit, so a failure repeats. Without SAMPLE, or
 // if it is 0, suites run everything, with random seeds.
 //

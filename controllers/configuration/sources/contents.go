@@ -24,7 +24,7 @@ const (
 // safe for concurrent use.
 type contents struct {
 	hub   *hubClient
-	reads sharedReads
+	reads singleflight.Group
 
 	mu    sync.Mutex
 	kept  []keptContent // oldest first
@@ -42,18 +42,13 @@ func (c *contents) get(ctx context.Context, key objectKey, version string) (*obj
 	if found := c.find(key, version); found != nil {
 		return found, nil
 	}
-	read := func(ctx context.Context) (*object, error) {
+	// A read for another version may have begun before this version existed.
+	return share(ctx, &c.reads, "content of "+key.String()+" at "+version, func(ctx context.Context) (*object, error) {
 		if found := c.find(key, version); found != nil { // another read has ended just before this one
 			return found, nil
 		}
 		return c.readAndKeep(ctx, key)
-	}
-	found, err := share(ctx, &c.reads, "content of "+key.String(), read)
-	if err != nil || isAtLeast(versionOf(found), version) {
-		return found, err
-	}
-	// A read that had begun before that version existed.
-	return share(ctx, &c.reads, "content of "+key.String(), read)
+	})
 }
 
 // metadata returns an object without its content.
@@ -61,11 +56,8 @@ func (c *contents) metadata(ctx context.Context, key objectKey) (*object, error)
 	return share(ctx, &c.reads, "metadata of "+key.String(), func(ctx context.Context) (*object, error) { return c.hub.readMetadata(ctx, key) })
 }
 
-// sharedReads are the reads that run, by what they read.
-type sharedReads struct{ singleflight.Group }
-
 // share reads once for all callers that wait for the same.
-func share[T any](ctx context.Context, reads *sharedReads, what string, read func(context.Context) (T, error)) (T, error) {
+func share[T any](ctx context.Context, reads *singleflight.Group, what string, read func(context.Context) (T, error)) (T, error) {
 	results := reads.DoChan(what, func() (any, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), readTimeout)
 		defer cancel()

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/singleflight"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -27,7 +28,7 @@ const keyMargin = time.Minute
 type keyStore struct {
 	hub       *hubClient
 	namespace string
-	reads     sharedReads
+	reads     singleflight.Group
 
 	mu    sync.Mutex
 	known *storedKey

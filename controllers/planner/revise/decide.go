@@ -140,7 +140,10 @@ func (f Facts) Without(refusal error) Outcome {
 
 // kept returns the outcome if the revision of the status goes on.
 func (f Facts) kept() Outcome {
-	outcome := Outcome{Revisions: stages.Revisions{Revision: f.App.Status.Rollout.Revision, PodSecurity: f.App.Status.Rollout.PodSecurity}}
+	state := &f.App.Status.Rollout
+	outcome := Outcome{Revisions: stages.Revisions{
+		Revision: state.Revision, PodSecurity: state.PodSecurity, WasSpecRefused: state.SpecRefused && !IsEdited(f.App),
+	}}
 	if f.Content != nil {
 		outcome.IsRevisionMissing, outcome.IsStableMissing = f.Content.IsRevisionLost, f.Content.IsStableLost
 		outcome.IsSpecPending = f.lacksRevision() && f.mustWait()
@@ -175,7 +178,7 @@ func (f Facts) towards(action Action, next revision.Next) Step {
 	step := f.step(action)
 	outcome := &step.Outcome
 	outcome.Revision, outcome.ChangedSources, outcome.SameRevisions = next.Number, next.ChangedSources, next.Same
-	outcome.IsRevisionMissing = false
+	outcome.IsRevisionMissing, outcome.WasSpecRefused = false, false
 	switch {
 	case next.IsRetry:
 		outcome.Origin = stages.RevisionRetried

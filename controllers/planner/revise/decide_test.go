@@ -123,6 +123,9 @@ func TestDecide(t *testing.T) {
 	pending := keptWith(func(o *Outcome) { o.IsSpecPending = true })
 	refused := keptWith(func(o *Outcome) { o.IsSpecPending, o.SpecRefusal = true, violation })
 	deferred := keptWith(func(o *Outcome) { o.IsSpecPending, o.Refused = true, errQuota })
+	stillRefused := keptWith(func(o *Outcome) { o.WasSpecRefused = true })
+	refusedAgain, stillPending, stillDeferred := refused, pending, deferred
+	refusedAgain.WasSpecRefused, stillPending.WasSpecRefused, stillDeferred.WasSpecRefused = true, true, true
 	revisionWith := func(number int64, policy *v1alpha1.PodSecurity) Outcome {
 		return Outcome{Revisions: stages.Revisions{Revision: number, PodSecurity: policy}}
 	}
@@ -166,12 +169,17 @@ func TestDecide(t *testing.T) {
 				f.App.Status.Rollout, f.App.Status.Clusters[0].Revision, f.App.Status.Clusters[1].Revision = v1alpha1.RolloutStatus{}, 0, 0
 			}},
 			Step{Action: Store, Outcome: revisionWith(1, nil)}},
-		"a refused template is checked again": {[]func(*Facts){status(refusedSpec)}, Step{Action: ReadPolicy, Outcome: kept}},
-		"a refused template is refused again": {[]func(*Facts){status(refusedSpec), onHostNetwork(), policy(&Policy{baseline})}, Step{Action: Refuse, Outcome: refused}},
-		"a refused template is allowed now":   {[]func(*Facts){status(refusedSpec), onHostNetwork(), policy(everything)}, Step{Action: ReadHistory, Outcome: kept}},
-		"a refused template is edited":        {[]func(*Facts){status(refusedSpec), edit("web:3")}, Step{Action: ReadHistory, Outcome: kept}},
+		"a refused template is checked again": {[]func(*Facts){status(refusedSpec)}, Step{Action: ReadPolicy, Outcome: stillRefused}},
+		"a refused template is refused again": {[]func(*Facts){status(refusedSpec), onHostNetwork(), policy(&Policy{baseline})}, Step{Action: Refuse, Outcome: refusedAgain}},
+		"a refused template is allowed now":   {[]func(*Facts){status(refusedSpec), onHostNetwork(), policy(everything)}, Step{Action: ReadHistory, Outcome: stillRefused}},
+		"a refused template is allowed now, and the hub refuses its revision": {
+			[]func(*Facts){status(refusedSpec), policy(everything), hubRefuses}, Step{Action: Defer, Outcome: stillDeferred}},
+		"a refused template is allowed now, and stored": {
+			[]func(*Facts){status(refusedSpec), func(f *Facts) { f.App.Spec.Image = "web:3" }, history(one, two), policy(everything)},
+			Step{Action: Store, Outcome: revisionWith(3, nil)}},
+		"a refused template is edited": {[]func(*Facts){status(refusedSpec), edit("web:3")}, Step{Action: ReadHistory, Outcome: kept}},
 		"a refused template is allowed, without a source": {
-			[]func(*Facts){status(refusedSpec), content(otherTemplate, missingSource), policy(everything)}, Step{Action: Keep, Outcome: pending}},
+			[]func(*Facts){status(refusedSpec), content(otherTemplate, missingSource), policy(everything)}, Step{Action: Keep, Outcome: stillPending}},
 
 		"the hub has just refused the revision":                  {[]func(*Facts){edit("web:3"), hubRefuses}, Step{Action: Defer, Outcome: deferred}},
 		"the hub refused a revision that is not needed any more": {[]func(*Facts){hubRefuses}, Step{Action: Keep, Outcome: kept}},

@@ -11,14 +11,15 @@
 //
 //  1. An AppService that is being deleted keeps its revision. So does one whose status was lost,
 //     until its clusters have reported what they run: their numbers may be missing in the history.
-//  2. A pod template that pod security refused is checked again with each plan.
-//  3. Any other spec needs a revision after an edit, for a retry, and for other content of its
+//  2. While the hub refuses the history, nothing is known of the configuration: the revision stays.
+//  3. A pod template that pod security refused is checked again with each plan. While it is refused,
+//     nothing else matters.
+//  4. Any other spec needs a revision after an edit, for a retry, and for other content of its
 //     sources. At rest, the status names the revision of the spec, and nothing is read.
-//  4. A spec that waits for a source has no revision: the clusters keep the one before it.
-//  5. What the hub has just refused is not sent again at once. While it refuses the history, nothing
-//     is known of the configuration either.
-//  6. If the history has the template with the present snapshots, its revision is used.
-//  7. Otherwise a new revision is stored. A template that the history has with other snapshots keeps
+//  5. A spec that waits for a source has no revision: the clusters keep the one before it.
+//  6. What the hub has just refused is not sent again at once.
+//  7. If the history has the template with the present snapshots, its revision is used.
+//  8. Otherwise a new revision is stored. A template that the history has with other snapshots keeps
 //     its policy. Any other template must comply with the present policy on one cluster at least.
 //
 // # Pod security

@@ -52,6 +52,9 @@ type Revisions struct {
 	AreRevisionsUnread bool
 	// SpecRefusal is why pod security refuses the pod template of the spec on every cluster, or "".
 	SpecRefusal string
+	// WasSpecRefused is set if an earlier plan refused the pod template of this spec, and it still has no
+	// revision.
+	WasSpecRefused bool
 	// PodSecurity is what the pod template of Revision must comply with, or nil.
 	PodSecurity *v1alpha1.PodSecurity
 	// Refusals are the revisions that single clusters must not get.

@@ -8,10 +8,10 @@ import (
 )
 
 // recordPodSecurity records what the revision of the spec must comply with, and whether the spec has
-// none because it is refused.
+// none because it is or was refused.
 func (r *Rollout) recordPodSecurity() {
 	if !r.in.App.IsDeleting() {
-		r.status.PodSecurity, r.status.SpecRefused = r.in.PodSecurity, r.in.SpecRefusal != ""
+		r.status.PodSecurity, r.status.SpecRefused = r.in.PodSecurity, r.in.SpecRefusal != "" || r.in.WasSpecRefused
 	}
 }
 
