@@ -23,7 +23,7 @@ import (
 const renewalTimeout = 30 * time.Second
 
 // renewer renews the token of a member, if its Secret asks for it. Only the goroutine of the member
-// uses it; each renewal has a separate goroutine.
+// uses running and backoff. Each renewal has a separate goroutine, which uses only member.
 type renewer struct {
 	member *member
 	// running is the renewal that is running; nil if there is none.

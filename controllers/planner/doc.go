@@ -12,10 +12,11 @@
 //	gatherer      reads the fleet and the observations, and asks package placement
 //	reviser       finds the revision of the spec, by the steps of package revise; stores a new one
 //	Plan, Compute packages rollout and status decide: the next entries, the next status
-//	writer        writes the tombstones, the status with its slices, and the finalizer
+//	writer        writes the status with its slices
 //	announcer     emits the events
 //
-// The [Reconciler] calls them in this order, and paces the plans and the writes.
+// The [Reconciler] calls them in this order, and paces the plans and the writes. Two writes are not at
+// the end: the finalizer comes before the first plan, and tombstones before the revision.
 //
 // # Contract
 //

@@ -56,8 +56,8 @@ func (g *gatherer) gather(ctx context.Context, have stored, seen map[string]obse
 	return in, nil
 }
 
-// isNew reports whether this process has seen the AppService without our finalizer, and no status of
-// it since.
+// isNew reports whether this process has seen the AppService without our finalizer. It is forgotten
+// with the first plan that finds a status.
 func (g *gatherer) isNew(app *v1alpha1.AppService) bool {
 	_, isNew := g.begun.Load(app.UID)
 	if app.Status.ObservedGeneration > 0 {

@@ -72,7 +72,8 @@ func (r *reviser) revise(ctx context.Context, in rollout.Input) (revised, error)
 	return revised{Outcome: outcome, configuration: &facts.Content.Decision}, nil
 }
 
-// gather reads what every decision depends on.
+// gather reads what every decision depends on. With configuration, the snapshots of its decision are
+// stored then, also if the spec gets no revision.
 func (r *reviser) gather(ctx context.Context, in rollout.Input) (revise.Facts, error) {
 	facts := revise.Facts{
 		App: in.App, Plan: in.Plan, Members: in.Members, HighestReported: in.HighestRevision(), AwaitsReports: in.AwaitsReports(),

@@ -45,6 +45,7 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 		`{"Action":"output","Package":"example/slow","Test":"TestGood","Output":"    a.go:1: of no interest\n"}`,
 		`{"Action":"pass","Package":"example/slow","Test":"TestGood"}`,
 		`{"Action":"start","Package":"example/fast"}`,
+		`{"Action":"output","Package":"example/fast","Output":"panic: of no interest, a test has recovered\n"}`,
 		`{"Action":"output","Package":"example/fast","Output":"PASS\n"}`,
 		`{"Action":"output","Package":"example/fast","Output":"ok  \texample/fast\t0.1s\n"}`,
 		`{"Action":"pass","Package":"example/fast"}`,

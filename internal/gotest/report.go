@@ -40,7 +40,7 @@ type running struct {
 	ended   int             // top-level tests
 	pending map[string]bool // tests that have not passed and are not skipped
 	output  []event
-	crash   []event // output since the process crashed, which go test adds to any test
+	crashed int // output from here on is of a crash, and go test adds it to any test; -1 without one
 }
 
 func newReport(out io.Writer, now func() time.Time, total int) *report {
@@ -107,18 +107,17 @@ func (r *report) line(line string) {
 	}
 	p := r.running[e.Package]
 	if p == nil {
-		p = &running{since: r.now(), pending: map[string]bool{}}
+		p = &running{since: r.now(), pending: map[string]bool{}, crashed: -1}
 		r.running[e.Package] = p
 	}
 	switch e.Action {
 	case "run":
 		p.pending[e.Test] = true
 	case "output":
-		if p.crash != nil || isCrash(e.Output) {
-			p.crash = append(p.crash, e)
-		} else {
-			p.output = append(p.output, e)
+		if p.crashed < 0 && isCrash(e.Output) {
+			p.crashed = len(p.output)
 		}
+		p.output = append(p.output, e)
 	case "pass", "skip", "fail":
 		if e.Test == "" {
 			r.end(e.Package, p, e.Action)
@@ -140,22 +139,20 @@ func or(a, b string) string {
 	return b
 }
 
-// end prints the result of a package, and the output of its tests that did not pass.
+// end prints the result of a package, and the output of its tests that did not pass, or of its crash.
 func (r *report) end(name string, p *running, result string) {
 	delete(r.running, name)
 	r.done++
 	if result == "fail" {
 		r.failed = append(r.failed, name)
 	}
-	for _, e := range p.output {
+	for i, e := range p.output {
 		isResult := strings.HasPrefix(e.Output, "ok  \t") || strings.HasPrefix(e.Output, "?   \t")
 		isMark := strings.HasPrefix(e.Output, "=== ") // a test starts, pauses or goes on
-		if isResult || result == "fail" && !isMark && (e.Test == "" || p.pending[e.Test]) {
+		isOfFailure := e.Test == "" || p.pending[e.Test] || p.crashed >= 0 && i >= p.crashed
+		if isResult || result == "fail" && !isMark && isOfFailure {
 			r.print("%s", e.Output)
 		}
-	}
-	for _, e := range p.crash {
-		r.print("%s", e.Output)
 	}
 }
 
