@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -176,10 +177,11 @@ func (c Contexts) distinct() []string {
 	return slices.Sorted(maps.Values(first))
 }
 
-// Within returns the result of do, or an error when the time is over. A program that a kubeconfig
-// runs for credentials does not end with the context, so do may still run then.
+// Within returns the result of do, or the error of the context when the time is over. A program that a
+// kubeconfig runs for credentials does not end with the context, so do may still run then.
 func Within[T any](ctx context.Context, limit time.Duration, do func(context.Context) (T, error)) (T, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	deadline := time.Now().Add(limit)
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	type result struct {
 		value T
@@ -192,11 +194,14 @@ func Within[T any](ctx context.Context, limit time.Duration, do func(context.Con
 	}()
 	select {
 	case got := <-done:
-		return got.value, got.err
+		// At the deadline, do may fail before the context does, and in words of its own.
+		if got.err == nil || ctx.Err() == nil && time.Now().Before(deadline) {
+			return got.value, got.err
+		}
 	case <-ctx.Done():
-		var none T
-		return none, ctx.Err()
 	}
+	var none T
+	return none, cmp.Or(ctx.Err(), context.DeadlineExceeded)
 }
 
 // ExplainContext returns the message of an error of the cluster of a context that is not the hub.

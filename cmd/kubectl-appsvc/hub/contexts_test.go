@@ -6,6 +6,7 @@ import (
 	"net"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -62,5 +63,22 @@ func TestContexts_that_do_not_answer(t *testing.T) {
 	slices.Sort(silent)
 	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, silent); diff != "" || len(found.ByID) > 0 {
 		t.Errorf("found %v; did not answer (-want +got):\n%s", found.ByID, diff)
+	}
+}
+
+// What is done may notice the end of the time first, and have its own words for it.
+func TestWithin_returns_the_error_of_the_context_when_the_time_is_over(t *testing.T) {
+	for range 100 {
+		_, err := Within(t.Context(), time.Millisecond, func(context.Context) (string, error) {
+			<-time.After(time.Millisecond) // the timer of a client
+			return "", errors.New("the server does not respond")
+		})
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	refused := errors.New("refused")
+	if _, err := Within(t.Context(), time.Hour, func(context.Context) (string, error) { return "", refused }); !errors.Is(err, refused) {
+		t.Error(err)
 	}
 }

@@ -21,7 +21,8 @@ func (c *cluster) configuration() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	policy, err := environment.WriteAuditPolicy(c.env.dir)
+	// Clusters are created at the same time, and one must not read what another one writes.
+	policy, err := environment.WriteAuditPolicy(filepath.Join(c.env.dir, "audit-policies", c.name))
 	if err != nil {
 		return nil, err
 	}
