@@ -31,6 +31,18 @@ func (s *fixture) waitForEntries(entries ...v1alpha1.ClusterStatus) {
 		if diff := cmp.Diff(entries, s.app.Status.Clusters, withoutTimes); diff != "" {
 			return fmt.Errorf("entries (-want +got):\n%s", diff)
 		}
+		// The status is written after the slices, and says what is in them.
+		count := func(phase v1alpha1.ClusterPhase) (number int32) {
+			for _, entry := range entries {
+				if entry.Phase == phase {
+					number++
+				}
+			}
+			return number
+		}
+		if sum := s.app.Status.Summary; sum.Ready != count(v1alpha1.ClusterReady) || sum.Unknown != count(v1alpha1.ClusterUnknown) || sum.Removing != count(v1alpha1.ClusterRemoving) {
+			return fmt.Errorf("the status has the summary %+v", sum)
+		}
 		return nil
 	})
 }

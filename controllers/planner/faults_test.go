@@ -26,9 +26,9 @@ import (
 var (
 	// faultMembers is the number of members of the tests in which many members fail or join. There
 	// is one AppService for ten members. The full size is 1200.
-	faultMembers = flag.Int("planner.fault-members", 200, "members of the tests of faults in a fleet")
+	faultMembers = flag.Int("planner.fault-members", 120, "members of the tests of faults in a fleet")
 	// faultTime is how long a fault lasts.
-	faultTime = flag.Duration("planner.fault-time", 5*time.Second, "how long members flap in the tests of faults in a fleet")
+	faultTime = flag.Duration("planner.fault-time", 2*time.Second, "how long members flap in the tests of faults in a fleet")
 )
 
 // newFaultFleet returns a scene with an AppService that all members of the fleet run, with its

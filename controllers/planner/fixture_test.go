@@ -201,9 +201,12 @@ func (s *fixture) readApp() {
 	s.Helper()
 	app := &v1alpha1.AppService{}
 	s.must(hub.Get(s.Context(), s.key(), app))
-	all, _, err := entries.Read(s.Context(), hub, app)
-	s.must(err)
-	s.app = entries.WithEntries(app, all)
+	s.app = app
+	if app.Status.HasSlices() {
+		all, _, err := entries.Read(s.Context(), s.slicesReader(), app)
+		s.must(err)
+		s.app = entries.WithEntries(app, all)
+	}
 }
 
 func (s *fixture) delete() {

@@ -54,6 +54,32 @@ func (s *fixture) listSlices() []v1alpha1.AppServiceSlice {
 	return list.Items
 }
 
+// slicesReader reads AppServiceSlices that were listed. Package entries reads each one, which is only
+// fast from a cache.
+type slicesReader struct {
+	client.Reader
+	slices map[string]*v1alpha1.AppServiceSlice
+}
+
+func (s *fixture) slicesReader() slicesReader {
+	s.Helper()
+	r := slicesReader{hub, map[string]*v1alpha1.AppServiceSlice{}}
+	for _, slice := range s.listSlices() {
+		r.slices[slice.Name] = &slice
+	}
+	return r
+}
+
+// Get is part of [client.Reader].
+func (r slicesReader) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+	slice := r.slices[key.Name]
+	if slice == nil {
+		return apierrors.NewNotFound(v1alpha1.GroupVersion.WithResource("appserviceslices").GroupResource(), key.Name)
+	}
+	slice.DeepCopyInto(object.(*v1alpha1.AppServiceSlice))
+	return nil
+}
+
 // waitForSlices waits until there are this many slices.
 func (s *fixture) waitForSlices(want int) {
 	s.Helper()
@@ -207,7 +233,7 @@ func TestSlices_are_corrected(t *testing.T) {
 			wait.Eventually(t, func() error {
 				s.readApp()
 				want := appslice.Split(s.app, s.app.Status.Clusters)
-				stored, err := entries.ReadSlices(t.Context(), hub, s.app)
+				stored, err := entries.ReadSlices(t.Context(), s.slicesReader(), s.app)
 				s.must(err)
 				for slot := range want {
 					if !appslice.IsStored(stored[slot], want[slot]) {
