@@ -42,7 +42,7 @@ need = @tools/install.sh $(BIN) $(1)
 image = go -C tools/release run ./image -root $(CURDIR) -version "$$VERSION" $(2) '$(1)'
 # gotest RACE [FLAGS] runs all tests of packages, RACE of them with the race detector: concurrent, all or
 # none. The linter has the checks of go vet.
-gotest = KUBEBUILDER_ASSETS=$(BIN) go run ./internal/gotest $(1) -vet=off -timeout=40m $(TEST) $(PACKAGES)
+gotest = KUBEBUILDER_ASSETS=$(BIN) go run ./internal/gotest $(1) -vet=off -ldflags=-w -timeout=40m $(TEST) $(PACKAGES)
 
 .DEFAULT_GOAL := help
 .PHONY: help help-maintainer

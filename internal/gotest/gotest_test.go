@@ -38,7 +38,7 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 	var out strings.Builder
 	start := time.Unix(0, 0)
 	now := start
-	r := newReport(&out, func() time.Time { return now }, 3)
+	r := newReport(&out, func() time.Time { return now }, 4)
 	for _, line := range []string{
 		`{"Action":"start","Package":"example/slow"}`,
 		`{"Action":"run","Package":"example/slow","Test":"TestGood"}`,
@@ -50,7 +50,12 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 		`{"Action":"output","Package":"example/fast","Output":"ok  \texample/fast\t0.1s\n"}`,
 		`{"Action":"pass","Package":"example/fast"}`,
 	} {
-		r.line(line + "\n")
+		r.line(line+"\n", false)
+	}
+	r.line(`{"Action":"start","Package":"example/slow"}`+"\n", true)
+	r.line(`{"Action":"output","Package":"example/slow","Output":"ok  \texample/slow\t0.2s\n"}`+"\n", true)
+	if r.line(`{"Action":"pass","Package":"example/slow"}`+"\n", true) {
+		t.Error("a package that passed has failed")
 	}
 	now = start.Add(90 * time.Second)
 	r.pulse()
@@ -69,18 +74,19 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 		`{"Action":"output","Package":"example/broken","Output":"FAIL\texample/broken [build failed]\n"}`,
 		`{"Action":"fail","Package":"example/broken","FailedBuild":"example/broken [example/broken.test]"}`,
 	} {
-		r.line(line + "\n")
+		r.line(line+"\n", false)
 	}
 	err := r.finish()
 	const want = "ok  \texample/fast\t0.1s\n" +
-		"... 1m30s: 1 of 3 packages done; running: example/slow for 1m30s, 1 tests done\n" +
+		"ok  \texample/slow\t0.2s (race)\n" +
+		"... 1m30s: 2 of 4 packages done; running: example/slow for 1m30s, 1 tests done\n" +
 		"    a.go:2: bad\n" +
 		"panic: test timed out\n" +
 		"goroutine 1 [running]:\n" +
 		"FAIL\texample/slow\t95s\n" +
 		"b.go:1:1: syntax error\n" +
 		"FAIL\texample/broken [build failed]\n" +
-		"3 packages took 1m30s\n"
+		"4 packages took 1m30s\n"
 	if got := out.String(); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}

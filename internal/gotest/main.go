@@ -14,7 +14,8 @@
 //
 // `go test` prints the results of many packages in the order of its arguments, so one slow package
 // hides all others. gotest prints the result of a package when it ends: the line of `go test`, and
-// before it the output of the tests that failed. Every half minute, it prints what runs.
+// before it the output of the tests that failed. Every half minute, it prints what runs. Tests with and
+// without the race detector run side by side.
 //
 // Only the standard library is imported, so that `go run` downloads no module.
 package main
@@ -71,23 +72,30 @@ func run(ctx context.Context, args []string) error {
 		total += len(g.packages)
 	}
 	r := newReport(os.Stdout, time.Now, total)
+	pulsing, stop := context.WithCancel(ctx)
+	defer stop()
+	go r.pulses(pulsing)
+	ended := make(chan error)
 	for _, g := range parts {
-		if ctx.Err() != nil {
-			break
-		}
-		r.begin(g)
-		env := []string{"KUBE_CACHE_MUTATION_DETECTOR=true"}
-		if g.isRaced {
-			g.flags, env = append(g.flags, "-race"), []string{"CGO_ENABLED=1"} // it needs cgo
-		}
-		if err := r.follow(goTest(ctx, append(g.flags, flags...), g.packages, env)); err != nil {
-			return err
-		}
+		go func() { ended <- test(ctx, r, g, flags) }()
 	}
-	if err := ctx.Err(); err != nil {
+	for range parts {
+		err = errors.Join(err, <-ended)
+	}
+	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}
 	return r.finish()
+}
+
+func test(ctx context.Context, r *report, g group, flags []string) error {
+	env := []string{"KUBE_CACHE_MUTATION_DETECTOR=true"}
+	if g.isRaced {
+		env = []string{"CGO_ENABLED=1"} // the race detector needs it
+	}
+	r.begin(g)
+	own := slices.Concat([]string{fmt.Sprintf("-p=%d", g.atOnce), fmt.Sprintf("-race=%t", g.isRaced)}, g.flags, flags)
+	return r.follow(goTest(ctx, own, g.packages, env), g.isRaced)
 }
 
 // goTest returns the command that tests packages. A signal ends it, but its tests may clean up: a

@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -61,10 +62,11 @@ func list(ctx context.Context, patterns []string) ([]listed, error) {
 	return packages, nil
 }
 
-// group is packages whose tests run by one command.
+// group is packages whose tests run by one command. All groups run side by side.
 type group struct {
 	title    string
 	isRaced  bool
+	atOnce   int      // how many packages are tested at once
 	flags    []string // of go test
 	packages []string // import paths
 }
@@ -102,13 +104,19 @@ func groups(which string, packages []listed, isSample bool) ([]group, error) {
 	}
 	slices.Sort(taken) // the cache of results sees the flags
 	pattern := "^(" + strings.Join(slices.Compact(taken), "|") + ")$"
+	processors := runtime.GOMAXPROCS(0)
+	few := (processors + 1) / 2
 	all := []group{
-		{title: fmt.Sprintf("with the race detector, one test in %d", racedOneOf), isRaced: true, flags: []string{"-run=" + pattern}, packages: paths(sampled)},
-		{title: "without it, the other tests", flags: []string{"-skip=" + pattern}, packages: paths(divided)},
-		{title: "with the race detector", isRaced: true, packages: paths(raced)},
-		{title: "without it", packages: paths(plain)},
+		{title: fmt.Sprintf("with the race detector, one test in %d", racedOneOf), isRaced: true, atOnce: few, flags: []string{"-run=" + pattern}, packages: paths(sampled)},
+		{title: "without it, the other tests", atOnce: processors + 1, flags: []string{"-skip=" + pattern}, packages: paths(divided)}, // they mostly wait
+		{title: "with the race detector", isRaced: true, atOnce: few, packages: paths(raced)},
+		{title: "without it", atOnce: few, packages: paths(plain)},
 	}
-	return slices.DeleteFunc(all, func(g group) bool { return len(g.packages) == 0 }), nil
+	all = slices.DeleteFunc(all, func(g group) bool { return len(g.packages) == 0 })
+	if len(all) == 1 {
+		all[0].atOnce = processors
+	}
+	return all, nil
 }
 
 func paths(packages []listed) []string {
@@ -121,7 +129,7 @@ func paths(packages []listed) []string {
 
 // racedOneOf: of the packages that start API servers, a run with a sample tests one test in so many with
 // the race detector. With it, their tests need three times as much CPU time.
-const racedOneOf = 4
+const racedOneOf = 8
 
 // sampledTests returns the tests of a package that a sample takes.
 func sampledTests(p listed) ([]string, error) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,9 +30,24 @@ type report struct {
 	total   int // packages; those of two groups count twice
 
 	mutex   sync.Mutex // protects the fields below, and out
-	running map[string]*running
+	running map[testBinary]*running
 	done    int
 	failed  []string
+}
+
+// testBinary is a package, with the race detector or without it.
+type testBinary struct {
+	name    string // the import path
+	isRaced bool
+}
+
+func (b testBinary) String() string { return b.name + b.suffix() }
+
+func (b testBinary) suffix() string {
+	if b.isRaced {
+		return " (race)"
+	}
+	return ""
 }
 
 // running is a package whose tests run.
@@ -44,7 +60,7 @@ type running struct {
 }
 
 func newReport(out io.Writer, now func() time.Time, total int) *report {
-	return &report{out: out, now: now, started: now(), total: total, running: map[string]*running{}}
+	return &report{out: out, now: now, started: now(), total: total, running: map[testBinary]*running{}}
 }
 
 // begin prints what the next results are of.
@@ -55,8 +71,7 @@ func (r *report) begin(g group) {
 }
 
 // follow runs `go test -json` and reports its events. A test that fails is no error.
-func (r *report) follow(command *exec.Cmd) error {
-	failedBefore := len(r.failed)
+func (r *report) follow(command *exec.Cmd, isRaced bool) error {
 	output, err := command.StdoutPipe()
 	if err != nil {
 		return err
@@ -64,51 +79,39 @@ func (r *report) follow(command *exec.Cmd) error {
 	if err := command.Start(); err != nil {
 		return err
 	}
-	ticker := time.NewTicker(pulse)
-	defer ticker.Stop()
-	ended := make(chan struct{})
-	defer close(ended)
-	go func() {
-		for {
-			select {
-			case <-ended:
-				return
-			case <-ticker.C:
-				r.pulse()
-			}
-		}
-	}()
+	hasFailed := false
 	for lines := bufio.NewReader(output); ; {
 		line, err := lines.ReadString('\n')
-		if line != "" {
-			r.line(line)
+		if line != "" && r.line(line, isRaced) {
+			hasFailed = true
 		}
 		if err != nil {
 			break
 		}
 	}
-	if err := command.Wait(); err != nil && len(r.failed) == failedBefore {
+	if err := command.Wait(); err != nil && !hasFailed {
 		return fmt.Errorf("go test: %w", err)
 	}
 	return nil
 }
 
-// line reports one line of the output of `go test -json`.
-func (r *report) line(line string) {
+// line reports one line of the output of `go test -json`, and returns whether a package failed.
+func (r *report) line(line string, isRaced bool) bool {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	var e event
 	if json.Unmarshal([]byte(line), &e) != nil || e.Action == "build-output" {
 		r.print("%s", or(e.Output, line))
-		return
+		return false
 	}
 	if e.Package == "" {
-		return
+		return false
 	}
-	p := r.running[e.Package]
+	b := testBinary{e.Package, isRaced}
+	p := r.running[b]
 	if p == nil {
 		p = &running{since: r.now(), pending: map[string]bool{}, crashed: -1}
-		r.running[e.Package] = p
+		r.running[b] = p
 	}
 	switch e.Action {
 	case "run":
@@ -120,8 +123,8 @@ func (r *report) line(line string) {
 		p.output = append(p.output, e)
 	case "pass", "skip", "fail":
 		if e.Test == "" {
-			r.end(e.Package, p, e.Action)
-			return
+			r.end(b, p, e.Action)
+			return e.Action == "fail"
 		}
 		if e.Action != "fail" {
 			delete(p.pending, e.Test)
@@ -130,6 +133,7 @@ func (r *report) line(line string) {
 			p.ended++
 		}
 	}
+	return false
 }
 
 func or(a, b string) string {
@@ -140,17 +144,19 @@ func or(a, b string) string {
 }
 
 // end prints the result of a package, and the output of its tests that did not pass, or of its crash.
-func (r *report) end(name string, p *running, result string) {
-	delete(r.running, name)
+func (r *report) end(b testBinary, p *running, result string) {
+	delete(r.running, b)
 	r.done++
 	if result == "fail" {
-		r.failed = append(r.failed, name)
+		r.failed = append(r.failed, b.String())
 	}
 	for i, e := range p.output {
 		isResult := strings.HasPrefix(e.Output, "ok  \t") || strings.HasPrefix(e.Output, "?   \t")
 		isMark := strings.HasPrefix(e.Output, "=== ") // a test starts, pauses or goes on
 		isOfFailure := e.Test == "" || p.pending[e.Test] || p.crashed >= 0 && i >= p.crashed
-		if isResult || result == "fail" && !isMark && isOfFailure {
+		if isResult {
+			r.print("%s%s\n", strings.TrimSuffix(e.Output, "\n"), b.suffix())
+		} else if result == "fail" && !isMark && isOfFailure {
 			r.print("%s", e.Output)
 		}
 	}
@@ -161,13 +167,27 @@ func isCrash(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
 }
 
+// pulses prints what runs, every half minute until the context ends.
+func (r *report) pulses(ctx context.Context) {
+	ticker := time.NewTicker(pulse)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			r.pulse()
+		}
+	}
+}
+
 // pulse prints what runs.
 func (r *report) pulse() {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
 	var now []string
-	for name, p := range r.running {
-		now = append(now, fmt.Sprintf("%s for %s, %d tests done", name, r.now().Sub(p.since).Round(time.Second), p.ended))
+	for b, p := range r.running {
+		now = append(now, fmt.Sprintf("%s for %s, %d tests done", b, r.now().Sub(p.since).Round(time.Second), p.ended))
 	}
 	slices.Sort(now)
 	if len(now) == 0 {
