@@ -155,6 +155,9 @@ etcd:
   local:
     extraArgs:
       - {name: unsafe-no-fsync, value: "true"}
+`, `
+kind: KubeletConfiguration
+syncFrequency: 10s # so that the files of running pods have a new Secret or ConfigMap after ten seconds, not a minute
 `},
 	}
 }

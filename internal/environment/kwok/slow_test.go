@@ -10,13 +10,17 @@ import (
 	"time"
 
 	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/sample"
 )
 
 const root = "../../.."
 
 // On a busy machine, the controller manager exits before the API server responds: it waits some ten
-// seconds.
+// seconds. A quarter of the runs with a sample have it: it waits for a minute.
 func TestCluster_whose_API_server_starts_slowly_becomes_ready(t *testing.T) {
+	if !sample.Takes(t.Name(), 4) {
+		t.Skip("not in this sample: SAMPLE=0 has it")
+	}
 	dir := t.TempDir()
 	env, err := New(Options{Dir: dir, Bin: filepath.Join(root, "bin"), Config: filepath.Join(root, "config")})
 	must(t, err)
