@@ -26,8 +26,8 @@ import (
 )
 
 // New returns an API server with the CRDs in these directories. It is not started. It may take
-// minutes to start, and to accept the CRDs, on a busy machine. It stops within seconds: after one second it is killed, because
-// it would wait 20 seconds for its watches to end.
+// minutes to start, and to accept the CRDs, on a busy machine. It stops within seconds: after one
+// second it is killed, because it would wait 20 seconds for its watches to end.
 func New(crds ...string) *envtest.Environment {
 	return &envtest.Environment{
 		CRDDirectoryPaths:        crds,
