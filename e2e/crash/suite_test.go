@@ -41,7 +41,7 @@
 // edit or a deletion of the user.
 //
 // A sample (SAMPLE, from the commit) takes one of three parts of the lifecycle, and its number is the
-// seed.
+// seed. Half of the samples only make random edits: they have a restore of e2e/timetravel instead.
 //
 // In half of the runs, the entries of the AppService are in AppServiceSlices: -crash.slices=on sets
 // --slice-threshold one below the number of members, and the scenario ends with a placement on one
@@ -98,6 +98,10 @@ var allSteps []step
 // useSlices is set if the entries of the AppServices are in AppServiceSlices.
 var useSlices bool
 
+// isOnlyEdits is set if the sample has no TestEveryRequest: half of them have a restore of e2e/timetravel
+// instead.
+var isOnlyEdits bool
+
 // config is the directory of the shipped manifests.
 const config = "../../config"
 
@@ -132,7 +136,8 @@ func TestMain(m *testing.M) {
 	}
 	allSteps = slices.Clone(scenario)
 	if isSample && *everyFlag == 0 && *takeFlag == "" && *stepFlag == "" {
-		*takeFlag = parts[number%uint64(len(parts))]
+		isOnlyEdits = number%2 == 0
+		*takeFlag = parts[number/2%uint64(len(parts))]
 		if useSlices {
 			*takeFlag += "," + intoStatus
 		}
