@@ -98,7 +98,7 @@ func TestReport_shows_results_as_they_come_and_the_output_of_failed_tests_only(t
 // In a package without goroutines, no test is run with the race detector. In one that starts API
 // servers, each test runs once: in a sample with the race detector, or without it.
 func TestGroups_run_each_test_once(t *testing.T) {
-	t.Setenv("SAMPLE", "1")
+	t.Setenv("SAMPLE", "2") // has package delivery
 	packages, err := list(t.Context(), []string{"../../controllers/delivery", "../../controllers/rollout", "../wait"})
 	if err != nil {
 		t.Fatal(err)

@@ -5,8 +5,8 @@
 // The first argument says which packages are tested with the race detector. It makes tests several
 // times slower, and finds nothing in a package without concurrency. So `concurrent` takes the packages
 // that start or synchronize goroutines: see isConcurrent. Of those whose tests start API servers, it
-// takes a sample of the tests (package sample), and runs the others without the race detector. Flags
-// are passed to `go test`; there is no sample if they choose the tests.
+// takes a sample of the packages and of their tests (package sample), and runs the others without the
+// race detector. Flags are passed to `go test`; there is no sample if they choose the tests.
 //
 // Tests without the race detector have client-go's detector of changes to cached objects, which compares
 // all of them once a second: with the race detector, it takes as much CPU time as all tests of

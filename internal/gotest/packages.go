@@ -87,6 +87,8 @@ func groups(which string, packages []listed, isSample bool) ([]group, error) {
 			return nil, fmt.Errorf("%q is not concurrent, all or none", which)
 		}
 		switch {
+		case isRaced && which == "concurrent" && isSample && p.startsServers() && !sample.Takes(p.ImportPath, racedPackages):
+			plain = append(plain, p)
 		case isRaced && which == "concurrent" && isSample && p.startsServers():
 			tests, err := sampledTests(p)
 			if err != nil {
@@ -107,10 +109,10 @@ func groups(which string, packages []listed, isSample bool) ([]group, error) {
 	processors := runtime.GOMAXPROCS(0)
 	few := (processors + 1) / 2
 	all := []group{
-		{title: fmt.Sprintf("with the race detector, one test in %d", racedOneOf), isRaced: true, atOnce: few, flags: []string{"-run=" + pattern}, packages: paths(sampled)},
-		{title: "without it, the other tests", atOnce: processors + 1, flags: []string{"-skip=" + pattern}, packages: paths(divided)}, // they mostly wait
+		{title: fmt.Sprintf("with the race detector, one test in %d", racedTests), isRaced: true, atOnce: few, flags: []string{"-run=" + pattern}, packages: paths(sampled)},
+		{title: "without it, the other tests", atOnce: processors, flags: []string{"-skip=" + pattern}, packages: paths(divided)},
 		{title: "with the race detector", isRaced: true, atOnce: few, packages: paths(raced)},
-		{title: "without it", atOnce: few, packages: paths(plain)},
+		{title: "without it", atOnce: processors, packages: paths(plain)},
 	}
 	all = slices.DeleteFunc(all, func(g group) bool { return len(g.packages) == 0 })
 	if len(all) == 1 {
@@ -127,9 +129,13 @@ func paths(packages []listed) []string {
 	return all
 }
 
-// racedOneOf: of the packages that start API servers, a run with a sample tests one test in so many with
-// the race detector. With it, their tests need three times as much CPU time.
-const racedOneOf = 8
+// Of the packages that start API servers, a run with a sample takes one in so many, and in them tests one
+// in so many tests with the race detector. With it, their tests need three times as much CPU time, and a
+// package needs API servers for both parts.
+const (
+	racedPackages = 2
+	racedTests    = 4
+)
 
 // sampledTests returns the tests of a package that a sample takes.
 func sampledTests(p listed) ([]string, error) {
@@ -141,7 +147,7 @@ func sampledTests(p listed) ([]string, error) {
 		}
 		for _, declared := range parsed.Decls {
 			f, isFunc := declared.(*ast.FuncDecl)
-			if isFunc && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && sample.Takes(f.Name.Name, racedOneOf) {
+			if isFunc && f.Recv == nil && strings.HasPrefix(f.Name.Name, "Test") && f.Name.Name != "TestMain" && sample.Takes(f.Name.Name, racedTests) {
 				taken = append(taken, f.Name.Name)
 			}
 		}
