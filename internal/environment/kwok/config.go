@@ -47,9 +47,9 @@ func (c *cluster) configuration() ([]byte, error) {
 			"kubeControllerManagerPort":   ports[3],
 			"kubeSchedulerPort":           ports[4],
 			"kwokControllerPort":          ports[5],
-			// kwokctl raises it to five seconds. A restarted kwok waits that long until it manages
-			// its nodes again; by default, it waits minutes.
-			"nodeLeaseDurationSeconds": 1,
+			// kwok renews the Lease of a node four times in this time. A restarted kwok waits that long
+			// until it manages its nodes again; by default, it waits minutes.
+			"nodeLeaseDurationSeconds": 10,
 			"kubeAuthorization":        true,
 			"kubeAuditPolicy":          policy,
 		},
