@@ -45,7 +45,7 @@ func TestCopies_on_their_way_take_limited_memory(t *testing.T) {
 		c.sent.answers(slow.answer("PATCH configmaps/" + c.ofSettings()))
 		all[i] = c
 		delivered.Go(func() {
-			// A member that waits for too long tries again: not every attempt that delivers nothing is an error.
+			// An attempt that delivers nothing may return no error: if the revision is not cached yet.
 			for t.Context().Err() == nil && onMember.Get(t.Context(), client.ObjectKey{Namespace: c.app.Namespace, Name: c.ofSettings()}, &corev1.ConfigMap{}) != nil {
 				if _, err := w.Reconcile(t.Context(), requestFor(c.clusterName(), c.key())); err == nil {
 					<-time.After(100 * time.Millisecond)

@@ -20,16 +20,25 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/planner/revise"
+	"github.com/fleetwright/fleetwright/internal/sample"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 var (
 	// faultMembers is the number of members of the tests in which many members fail or join. There
 	// is one AppService for ten members. The full size is 1200.
-	faultMembers = flag.Int("planner.fault-members", 120, "members of the tests of faults in a fleet")
+	faultMembers = flag.Int("planner.fault-members", inSample(120, 200), "members of the tests of faults in a fleet")
 	// faultTime is how long a fault lasts.
-	faultTime = flag.Duration("planner.fault-time", 2*time.Second, "how long members flap in the tests of faults in a fleet")
+	faultTime = flag.Duration("planner.fault-time", inSample(2*time.Second, 5*time.Second), "how long members flap in the tests of faults in a fleet")
 )
+
+// inSample returns the first value if the run has a sample, and the second one in `make nightly`.
+func inSample[T int | time.Duration](few, all T) T {
+	if _, isSample := sample.Number(); isSample {
+		return few
+	}
+	return all
+}
 
 // newFaultFleet returns a scene with an AppService that all members of the fleet run, with its
 // entries in slices.

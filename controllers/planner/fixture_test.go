@@ -203,7 +203,7 @@ func (s *fixture) readApp() {
 	s.must(hub.Get(s.Context(), s.key(), app))
 	s.app = app
 	if app.Status.HasSlices() {
-		all, _, err := entries.Read(s.Context(), s.slicesReader(), app)
+		all, _, err := entries.Read(s.Context(), s.listSlicesReader(), app)
 		s.must(err)
 		s.app = entries.WithEntries(app, all)
 	}

@@ -59,7 +59,7 @@ func TestHub_that_is_restored_with_another_status_than_slices(t *testing.T) {
 			}
 			wait.Eventually(t, func() error {
 				s.readApp()
-				stored, err := entries.ReadSlices(t.Context(), s.slicesReader(), s.app)
+				stored, err := entries.ReadSlices(t.Context(), s.listSlicesReader(), s.app)
 				s.must(err)
 				if missing := stored.Missing(); missing > 0 || s.app.Status.ClustersIn != v1alpha1.ClustersInSlices || len(s.app.Status.Clusters) != len(four) {
 					return fmt.Errorf("%d entries in %q, and %d slices are missing", len(s.app.Status.Clusters), s.app.Status.ClustersIn, missing)

@@ -54,14 +54,15 @@ func (s *fixture) listSlices() []v1alpha1.AppServiceSlice {
 	return list.Items
 }
 
-// slicesReader reads AppServiceSlices that were listed. Package entries reads each one, which is only
-// fast from a cache.
+// slicesReader returns AppServiceSlices that were listed with one request. Package entries gets them
+// one by one, which is only fast from a cache.
 type slicesReader struct {
 	client.Reader
 	slices map[string]*v1alpha1.AppServiceSlice
 }
 
-func (s *fixture) slicesReader() slicesReader {
+// listSlicesReader lists the slices of the namespace.
+func (s *fixture) listSlicesReader() slicesReader {
 	s.Helper()
 	r := slicesReader{hub, map[string]*v1alpha1.AppServiceSlice{}}
 	for _, slice := range s.listSlices() {
@@ -233,7 +234,7 @@ func TestSlices_are_corrected(t *testing.T) {
 			wait.Eventually(t, func() error {
 				s.readApp()
 				want := appslice.Split(s.app, s.app.Status.Clusters)
-				stored, err := entries.ReadSlices(t.Context(), s.slicesReader(), s.app)
+				stored, err := entries.ReadSlices(t.Context(), s.listSlicesReader(), s.app)
 				s.must(err)
 				for slot := range want {
 					if !appslice.IsStored(stored[slot], want[slot]) {

@@ -133,6 +133,10 @@ func TestGroups_run_each_test_once(t *testing.T) {
 	if !isRun || !isSkip || taken != left || strings.Count(taken, "|") < 20 {
 		t.Errorf("the sample is %s, and without the race detector runs what is not %s", taken, left)
 	}
+	t.Setenv("SAMPLE", "1") // does not have package delivery
+	if all, _ = groups("concurrent", packages, true); len(all) != 2 || path.Base(all[1].packages[0]) != "delivery" || len(all[1].flags) > 0 {
+		t.Errorf("a package that is not in the sample is not tested without the race detector: %+v", all)
+	}
 	if all, _ = groups("concurrent", packages, false); len(all) != 2 {
 		t.Errorf("without a sample, there are %d groups", len(all))
 	}

@@ -74,10 +74,10 @@ func run(ctx context.Context, args []string) error {
 	r := newReport(os.Stdout, time.Now, total)
 	pulsing, stop := context.WithCancel(ctx)
 	defer stop()
-	go r.pulses(pulsing)
+	go r.pulseUntilDone(pulsing)
 	ended := make(chan error)
 	for _, g := range parts {
-		go func() { ended <- test(ctx, r, g, flags) }()
+		go func() { ended <- runGroup(ctx, r, g, flags) }()
 	}
 	for range parts {
 		err = errors.Join(err, <-ended)
@@ -88,14 +88,15 @@ func run(ctx context.Context, args []string) error {
 	return r.finish()
 }
 
-func test(ctx context.Context, r *report, g group, flags []string) error {
+// runGroup tests the packages of a group. A test that fails is no error.
+func runGroup(ctx context.Context, r *report, g group, flags []string) error {
 	env := []string{"KUBE_CACHE_MUTATION_DETECTOR=true"}
 	if g.isRaced {
 		env = []string{"CGO_ENABLED=1"} // the race detector needs it
 	}
 	r.begin(g)
-	own := slices.Concat([]string{fmt.Sprintf("-p=%d", g.atOnce), fmt.Sprintf("-race=%t", g.isRaced)}, g.flags, flags)
-	return r.follow(goTest(ctx, own, g.packages, env), g.isRaced)
+	all := slices.Concat([]string{fmt.Sprintf("-p=%d", g.atOnce), fmt.Sprintf("-race=%t", g.isRaced)}, g.flags, flags)
+	return r.follow(goTest(ctx, all, g.packages, env), g.isRaced)
 }
 
 // goTest returns the command that tests packages. A signal ends it, but its tests may clean up: a

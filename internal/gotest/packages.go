@@ -87,9 +87,11 @@ func groups(which string, packages []listed, isSample bool) ([]group, error) {
 			return nil, fmt.Errorf("%q is not concurrent, all or none", which)
 		}
 		switch {
-		case isRaced && which == "concurrent" && isSample && p.startsServers() && !sample.Takes(p.ImportPath, racedPackages):
-			plain = append(plain, p)
 		case isRaced && which == "concurrent" && isSample && p.startsServers():
+			if !sample.Takes(p.ImportPath, racedPackages) {
+				plain = append(plain, p)
+				continue
+			}
 			tests, err := sampledTests(p)
 			if err != nil {
 				return nil, err
@@ -129,8 +131,8 @@ func paths(packages []listed) []string {
 	return all
 }
 
-// Of the packages that start API servers, a run with a sample takes one in so many, and in them tests one
-// in so many tests with the race detector. With it, their tests need three times as much CPU time, and a
+// Of the packages that start API servers, a run with a sample takes one in so many, and runs one in so
+// many of its tests with the race detector. With it, tests need three times as much CPU time, and a
 // package needs API servers for both parts.
 const (
 	racedPackages = 2

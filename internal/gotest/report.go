@@ -167,8 +167,8 @@ func isCrash(line string) bool {
 	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") || strings.HasPrefix(line, "SIGQUIT: ")
 }
 
-// pulses prints what runs, every half minute until the context ends.
-func (r *report) pulses(ctx context.Context) {
+// pulseUntilDone prints what runs, every half minute until the context ends.
+func (r *report) pulseUntilDone(ctx context.Context) {
 	ticker := time.NewTicker(pulse)
 	defer ticker.Stop()
 	for {

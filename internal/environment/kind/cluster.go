@@ -141,7 +141,8 @@ func configuration(policy string) *v1alpha4.Cluster {
 		}},
 		// etcd need not wait for the disk, because the clusters need not survive a power cut. The
 		// controller manager keeps its leader election: without it, it exits when the API server
-		// does not respond for ten seconds.
+		// does not respond for ten seconds. By default, a kubelet updates the files of a ConfigMap in a
+		// running pod after a minute.
 		KubeadmConfigPatches: []string{`
 kind: ClusterConfiguration
 apiServer:
@@ -157,7 +158,7 @@ etcd:
       - {name: unsafe-no-fsync, value: "true"}
 `, `
 kind: KubeletConfiguration
-syncFrequency: 10s # so that the files of running pods have a new Secret or ConfigMap after ten seconds, not a minute
+syncFrequency: 10s
 `},
 	}
 }
