@@ -135,9 +135,12 @@ func TestMember_that_flaps_is_reconnected_with_delays(t *testing.T) {
 		m.link.setMode(t, modePass)
 		m.waitForEngagement(t, n+1)
 	}
-	// Sessions begin at 0, 1, 3 and 7 seconds or later. Each session causes two status writes
-	// and two events: when it begins and when it ends. There is one more of each for the
-	// credentials. A status write from a cache that is a moment behind is refused, and repeated.
+	// Sessions begin at 0, 1, 3 and 7 seconds or later. Each session causes two events: when it
+	// begins and when it ends. There is one more for the credentials. Each session causes at most
+	// three status writes: when it begins, when it ends, and when an attempt before the member
+	// recovers fails for another reason, as after a reset connection. The first one is preceded by
+	// one write, and followed by one with the nodes. A status write from a cache that is a moment
+	// behind is refused, and repeated.
 	if took := time.Since(begun); took < 7*time.Second {
 		t.Errorf("%d sessions began within %s", sessions, took)
 	}
@@ -152,8 +155,8 @@ func TestMember_that_flaps_is_reconnected_with_delays(t *testing.T) {
 		}
 	}
 	t.Logf("%d sessions, %d writes of the MemberCluster, %d of events", sessions, status, events)
-	if status > 2*sessions+3 || events > 2*sessions+1 {
-		t.Error("want two status writes and two events for each session")
+	if status > 3*sessions+2 || events > 2*sessions+1 {
+		t.Error("want at most three status writes and two events for each session")
 	}
 	logDuration(t, "connected", func() { m.waitForConditions(t, summaryConnected) })
 	m.checkContinues(t, m.newestEngagement())

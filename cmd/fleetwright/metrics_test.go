@@ -102,6 +102,20 @@ func scraped(t *testing.T, h *hub, flags ...string) scrapedReplica {
 	return scrapedReplica{metrics: address, replica: replicaOn(t, h.kubeconfig, append(flags, "--metrics-bind-address="+address)...)}
 }
 
+// waitUntilReady waits until the operator is ready and serves metrics. It becomes ready while the
+// server of its metrics starts.
+func (r scrapedReplica) waitUntilReady(t *testing.T) {
+	t.Helper()
+	r.replica.waitUntilReady(t)
+	wait.Eventually(t, func() error {
+		connection, err := net.Dial("tcp", r.metrics)
+		if err != nil {
+			return fmt.Errorf("%w\n%s", err, r.output.String())
+		}
+		return connection.Close()
+	})
+}
+
 // scrape sends a request to /metrics and returns the status code, the body and, by HTTPS, the
 // certificate of the server.
 func (r scrapedReplica) scrape(t *testing.T, scheme, method, token string) (int, string, []byte) {
