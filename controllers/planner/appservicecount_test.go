@@ -26,7 +26,7 @@ import (
 func (s *fixture) startCounter() (*traffic, func()) {
 	s.Helper()
 	sent := &traffic{}
-	hubConfig := rest.CopyConfig(granted)
+	hubConfig := rest.CopyConfig(s.hub.granted)
 	hubConfig.Wrap(sent.wrap)
 	manager, err := ctrl.NewManager(hubConfig, ctrl.Options{
 		Scheme:     kinds,
@@ -56,7 +56,7 @@ func (s *fixture) waitForCounts(want map[string]int32) {
 		got := map[string]int32{}
 		for name := range want {
 			member := &v1alpha1.MemberCluster{}
-			s.must(hub.Get(s.Context(), client.ObjectKey{Name: name}, member))
+			s.must(s.hub.Get(s.Context(), client.ObjectKey{Name: name}, member))
 			got[name] = member.Status.AppServices
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -67,6 +67,7 @@ func (s *fixture) waitForCounts(want map[string]int32) {
 }
 
 func TestAppServiceCount_follows_the_entries(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	sent, _ := s.startCounter()
 	s.waitForCounts(map[string]int32{"east": 1, "west": 1})
@@ -74,7 +75,7 @@ func TestAppServiceCount_follows_the_entries(t *testing.T) {
 	second := s.app.DeepCopy()
 	second.ObjectMeta = metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "second"}
 	second.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}
-	s.must(hub.Create(t.Context(), second))
+	s.must(s.hub.Create(t.Context(), second))
 	s.waitForCounts(map[string]int32{"east": 2, "west": 1})
 
 	// The number falls with the entry, and not before: a Removing entry still counts.
@@ -103,6 +104,7 @@ func TestAppServiceCount_follows_the_entries(t *testing.T) {
 }
 
 func TestAppServiceCount_that_is_right_is_not_written_after_a_restart(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	_, stop := s.startCounter()
 	s.waitForCounts(map[string]int32{"east": 1, "west": 1})

@@ -79,7 +79,7 @@ func (s *fixture) waitForDeletion() {
 
 // checkDeleted returns an error while the AppService exists.
 func (s *fixture) checkDeleted() error {
-	err := hub.Get(s.Context(), s.key(), &v1alpha1.AppService{})
+	err := s.hub.Get(s.Context(), s.key(), &v1alpha1.AppService{})
 	if err == nil {
 		return errors.New("the AppService still exists")
 	}
@@ -90,7 +90,7 @@ func (s *fixture) checkDeleted() error {
 func (s *fixture) waitForCache() {
 	s.Helper()
 	wait.Eventually(s.T, func() error {
-		cached, direct := s.versions(s.client), s.versions(hub)
+		cached, direct := s.versions(s.client), s.versions(s.hub)
 		if diff := cmp.Diff(direct, cached); diff != "" {
 			return fmt.Errorf("versions (-hub +cache):\n%s", diff)
 		}
@@ -113,7 +113,7 @@ func (s *fixture) reconcileOnce() reconcile.Result {
 func (s *fixture) reconciler(hubClient client.Client) *Reconciler {
 	s.Helper()
 	if s.secondSources == nil {
-		s.secondSources = s.newSources(s.Context(), granted)
+		s.secondSources = s.newSources(s.Context(), s.hub.granted)
 		other := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other"}}
 		wait.Eventually(s.T, func() error { // until they have synced
 			_, err := s.secondSources.Decide(s.Context(), sources.Request{App: other})
@@ -122,7 +122,7 @@ func (s *fixture) reconciler(hubClient client.Client) *Reconciler {
 	}
 	options := s.options
 	options.Sources = s.secondSources
-	return newReconciler(hubClient, hub, events.NewFakeRecorder(100), s.observations, options)
+	return newReconciler(hubClient, s.hub, events.NewFakeRecorder(100), s.observations, options)
 }
 
 // versions returns the resource versions of all objects that the planner reads.

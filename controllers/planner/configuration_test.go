@@ -22,6 +22,7 @@ func waitsFor(reason string) func(*v1alpha1.ClusterStatus) {
 }
 
 func TestAppService_waits_for_its_configuration(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east")
 	configured(s.app)
 	s.createApp()
@@ -48,6 +49,7 @@ func TestAppService_waits_for_its_configuration(t *testing.T) {
 // An edit that waits for a source changes nothing else: the clusters keep the revision before it, and
 // fields that take effect immediately do.
 func TestEdit_waits_for_a_source(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.edit(func(app *v1alpha1.AppService) {
 		configured(app)

@@ -32,7 +32,7 @@ func (s *fixture) waitForEventIn(namespace, reason, related, note string) {
 	s.Helper()
 	wait.Eventually(s.T, func() error {
 		var list eventsv1.EventList
-		s.must(hub.List(s.Context(), &list, client.InNamespace(namespace)))
+		s.must(s.hub.List(s.Context(), &list, client.InNamespace(namespace)))
 		var notes []string
 		for _, e := range list.Items {
 			about := corev1.ObjectReference{} // without a name
@@ -49,6 +49,7 @@ func (s *fixture) waitForEventIn(namespace, reason, related, note string) {
 }
 
 func TestEvents_announce_changes_of_clusters(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.waitForEvent(v1alpha1.ReasonReady, "", "the AppService is ready on 2 of 2 clusters")
 	s.edit(onlyOn("east"))
@@ -70,11 +71,12 @@ func drainEvents(recorder *events.FakeRecorder) []string {
 }
 
 func TestEvents_of_one_status_are_limited(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createApp()
 	s.waitForCache()
 	recorder := events.NewFakeRecorder(100)
-	r := newReconciler(hub, hub, recorder, s.observations, s.options)
+	r := newReconciler(s.hub, s.hub, recorder, s.observations, s.options)
 	in := rollout.Input{App: s.app.DeepCopy()}
 	after := v1alpha1.AppServiceStatus{}
 	for i := range 25 {
@@ -92,11 +94,12 @@ func TestEvents_of_one_status_are_limited(t *testing.T) {
 
 // The removals of a deletion that the planner notices together are one event.
 func TestEvents_of_a_deletion_name_its_clusters(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createApp()
 	s.waitForCache()
 	recorder := events.NewFakeRecorder(100)
-	r := newReconciler(hub, hub, recorder, s.observations, s.options)
+	r := newReconciler(s.hub, s.hub, recorder, s.observations, s.options)
 	in := rollout.Input{App: s.app.DeepCopy(), Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]observation.Observation{}}
 	in.App.DeletionTimestamp = new(metav1.Now())
 	for i := range 12 {
@@ -114,6 +117,7 @@ func TestEvents_of_a_deletion_name_its_clusters(t *testing.T) {
 }
 
 func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.stop()
 	recorder := events.NewFakeRecorder(100)
@@ -123,13 +127,13 @@ func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
 		_, err := r.Reconcile(t.Context(), s.request())
 		s.must(err)
 	}
-	reconcile(hub)
+	reconcile(s.hub)
 	cached := s.app.DeepCopy()
 	cached.Status.Clusters[0].Phase = v1alpha1.ClusterProgressing
 	cached.ResourceVersion = "1" // an old version: the hub rejects a write that is based on it
 	s.observations = NewObservations()
 	s.observations.Report(s.key(), "east", s.readyObservation())
-	r := newReconciler(staleClient{hub, cached, nil}, hub, recorder, s.observations, s.options)
+	r := newReconciler(staleClient{s.hub, cached, nil}, s.hub, recorder, s.observations, s.options)
 	if _, err := r.Reconcile(t.Context(), s.request()); err != nil {
 		t.Error(err)
 	}
@@ -139,6 +143,7 @@ func TestEvents_are_emitted_once_and_after_the_status_write(t *testing.T) {
 }
 
 func TestEvents_of_pending_removals_are_emitted_once(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = append(app.Finalizers, "example.com/theirs") })
 	s.delete()
@@ -146,7 +151,7 @@ func TestEvents_of_pending_removals_are_emitted_once(t *testing.T) {
 	s.report("east", s.removalConfirmed(s.transitionTime("east")))
 	s.waitForEvent(v1alpha1.ReasonRemoved, "east", "east: the AppService was removed from the cluster")
 	recorder := events.NewFakeRecorder(100)
-	_, err := newReconciler(hub, hub, recorder, s.observations, s.options).Reconcile(t.Context(), s.request())
+	_, err := newReconciler(s.hub, s.hub, recorder, s.observations, s.options).Reconcile(t.Context(), s.request())
 	s.must(err)
 	if got := drainEvents(recorder); got != nil {
 		t.Errorf("events %q", got)
@@ -157,15 +162,16 @@ func TestEvents_of_pending_removals_are_emitted_once(t *testing.T) {
 
 // Events that differ only in their notes are merged, so the stage must be in another field.
 func TestEvents_of_a_rollout_have_an_action_for_each_stage(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createApp()
 	s.waitForCache()
-	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kubernetes.NewForConfigOrDie(granted).EventsV1()})
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kubernetes.NewForConfigOrDie(s.hub.granted).EventsV1()})
 	stop := make(chan struct{})
 	t.Cleanup(func() { close(stop) })
 	broadcaster.StartRecordingToSink(stop)
 	t.Cleanup(broadcaster.Shutdown)
-	r := newReconciler(hub, hub, broadcaster.NewRecorder(hub.Scheme(), "fleetwright"), s.observations, s.options)
+	r := newReconciler(s.hub, s.hub, broadcaster.NewRecorder(s.hub.Scheme(), "fleetwright"), s.observations, s.options)
 	decision := rollout.Decision{Outcome: stages.Outcome{Rollout: v1alpha1.RolloutStatus{Revision: 7, StableRevision: 6, Phase: v1alpha1.RolloutProgressing}}}
 	app := s.app.DeepCopy()
 	app.Spec.Rollout = &v1alpha1.Rollout{}
@@ -177,7 +183,7 @@ func TestEvents_of_a_rollout_have_an_action_for_each_stage(t *testing.T) {
 	r.announcer.announceRollout(rollout.Input{App: app}, decision)
 	wait.Eventually(t, func() error {
 		var list eventsv1.EventList
-		s.must(hub.List(t.Context(), &list, client.InNamespace(s.app.Namespace)))
+		s.must(s.hub.List(t.Context(), &list, client.InNamespace(s.app.Namespace)))
 		got := map[string]string{}
 		for _, e := range list.Items {
 			got[e.Note] = e.Action
@@ -199,7 +205,7 @@ func TestEvents_of_a_rollout_have_an_action_for_each_stage(t *testing.T) {
 func (s *fixture) eventsFor(reason, member string) (occurrences []int32) {
 	s.Helper()
 	var list eventsv1.EventList
-	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	for _, e := range list.Items {
 		switch {
 		case e.Reason != reason || ptr.Deref(e.Related, corev1.ObjectReference{}).Name != member:
@@ -222,6 +228,7 @@ func (s *fixture) progressing(reason string) observation.Observation {
 // Pods that crash, run for a while and crash again change the reason each time. The events of a
 // change that repeats within minutes are one series, which is written twice.
 func TestEvents_of_pods_that_crash_again_and_again_are_one_series(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	for range 4 {
 		s.report("east", s.progressing(v1alpha1.ReasonCrashLoopBackOff))
@@ -241,6 +248,7 @@ func TestEvents_of_pods_that_crash_again_and_again_are_one_series(t *testing.T) 
 }
 
 func TestEvents_of_pods_that_cannot_run_are_not_repeated_after_a_restart(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	failing := s.entry("east", v1alpha1.ClusterProgressing, applied(1, 0), withReason(v1alpha1.ReasonImagePullBackOff, "2 of 2 pods"), withUnready(2))
 	s.report("east", s.progressing(v1alpha1.ReasonImagePullBackOff))

@@ -69,7 +69,7 @@ func (s *fixture) also(name string, change func(*v1alpha1.AppServiceSpec)) *fixt
 	other.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: name}}
 	other.app.Spec = v1alpha1.AppServiceSpec{Image: "web:1", Replicas: new(int32(2))}
 	change(&other.app.Spec)
-	s.must(hub.Create(s.Context(), other.app))
+	s.must(s.hub.Create(s.Context(), other.app))
 	return &other
 }
 
@@ -122,7 +122,7 @@ func (s *fixture) setAllReady(members []string, status metav1.ConditionStatus) {
 			if status != metav1.ConditionTrue {
 				s.observations.ForgetCluster(name)
 			}
-			return hub.Status().Patch(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch)
+			return s.hub.Status().Patch(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}, patch)
 		})
 	}
 	s.must(group.Wait())
@@ -169,6 +169,7 @@ func (s *fixture) checkNothingLeaves() {
 // One member reports something else all the time. Each change is a change of its slice and of the
 // AppService. It must not delay what other members report.
 func TestMember_whose_message_changes_all_the_time(t *testing.T) {
+	t.Parallel()
 	s := newFaultFleet(t)
 	chatty := memberName(7)
 	others := slices.DeleteFunc(allMembers(), func(name string) bool { return appslice.SlotOf(name) == appslice.SlotOf(chatty) })
@@ -200,8 +201,8 @@ func TestMember_whose_message_changes_all_the_time(t *testing.T) {
 		s.observations.Report(key, other, failed)
 		wait.Eventually(t, func() error {
 			app := &v1alpha1.AppService{}
-			s.must(hub.Get(t.Context(), key, app))
-			entry, _, err := entries.Of(t.Context(), hub, app, other)
+			s.must(s.hub.Get(t.Context(), key, app))
+			entry, _, err := entries.Of(t.Context(), s.hub, app, other)
 			s.must(err)
 			if entry.Phase != v1alpha1.ClusterFailed {
 				return fmt.Errorf("%s is %s", other, entry.Phase)
@@ -233,6 +234,7 @@ func TestMember_whose_message_changes_all_the_time(t *testing.T) {
 // Many members join, and then finish, within seconds. Each AppService is written about once per
 // second, not once for each member.
 func TestMembers_that_join_at_once(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createApp()
 	apps := []*fixture{s}
@@ -265,7 +267,7 @@ func TestMembers_that_join_at_once(t *testing.T) {
 		done := time.Since(started)
 		for _, app := range apps {
 			wait.Eventually(t, func() error {
-				s.must(hub.Get(t.Context(), app.key(), app.app))
+				s.must(s.hub.Get(t.Context(), app.key(), app.app))
 				if sum := app.app.Status.Summary; int(step.isIn(sum)) != *faultMembers || int(sum.Clusters) != *faultMembers {
 					return fmt.Errorf("%s: summary %+v", app.app.Name, sum)
 				}
@@ -285,6 +287,7 @@ func TestMembers_that_join_at_once(t *testing.T) {
 // Many members become not Ready and Ready again, in rounds. That is no evidence of intent: nothing
 // is removed or scaled down, and nothing moves to other members.
 func TestMembers_that_flap_together(t *testing.T) {
+	t.Parallel()
 	s := newFaultFleet(t)
 	half := int32(*faultMembers / 2)
 	limited := s.also("limited", func(spec *v1alpha1.AppServiceSpec) { spec.Placement = &v1alpha1.Placement{Limit: &half} })

@@ -29,6 +29,7 @@ import (
 type fixture struct {
 	*testing.T
 	*plannerRun
+	hub     *testHub
 	app     *v1alpha1.AppService
 	options Options
 	// propagation are the options of the sources. Without namespaces, there are none.
@@ -46,11 +47,16 @@ type plannerRun struct {
 	stop          func()
 }
 
-// newFixture returns a scene with members and a running planner, but without an AppService.
+// newFixture returns a scene with members and a running planner, but without an AppService. It has one
+// of the shared hubs to itself.
 func newFixture(t *testing.T, members ...string) *fixture {
+	return newFixtureOn(takeHub(t), t, members...)
+}
+
+func newFixtureOn(hub *testHub, t *testing.T, members ...string) *fixture {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
-	s := &fixture{T: t, app: &v1alpha1.AppService{}, revision: 1}
-	s.must(hub.Create(t.Context(), namespace))
+	s := &fixture{T: t, hub: hub, app: &v1alpha1.AppService{}, revision: 1}
+	s.must(s.hub.Create(t.Context(), namespace))
 	s.app.Namespace, s.app.Name = namespace.Name, "web"
 	s.app.Spec = v1alpha1.AppServiceSpec{Image: "web:1", Replicas: new(int32(2))}
 	for _, member := range members {
@@ -63,12 +69,7 @@ func newFixture(t *testing.T, members ...string) *fixture {
 // newPlanned returns a scene with an AppService that is planned on all members.
 func newPlanned(t *testing.T, members ...string) *fixture {
 	s := newFixture(t, members...)
-	s.createApp()
-	var want []v1alpha1.ClusterStatus
-	for _, member := range members {
-		want = append(want, s.entry(member, v1alpha1.ClusterPending))
-	}
-	s.waitForEntries(want...)
+	s.createPlanned(members...)
 	return s
 }
 
@@ -77,6 +78,17 @@ func newRunning(t *testing.T, members ...string) *fixture {
 	s := newPlanned(t, members...)
 	s.reportReady(members...)
 	return s
+}
+
+// createPlanned creates the AppService, and waits until it is planned on the members.
+func (s *fixture) createPlanned(members ...string) {
+	s.Helper()
+	s.createApp()
+	var want []v1alpha1.ClusterStatus
+	for _, member := range members {
+		want = append(want, s.entry(member, v1alpha1.ClusterPending))
+	}
+	s.waitForEntries(want...)
 }
 
 // reportReady reports that the members run the current generation, and waits for the entries.
@@ -105,14 +117,14 @@ func (s *fixture) request() reconcile.Request { return reconcile.Request{Namespa
 func (s *fixture) createApp() {
 	s.Helper()
 	s.waitForCache()
-	s.must(hub.Create(s.Context(), s.app))
+	s.must(s.hub.Create(s.Context(), s.app))
 }
 
 // start starts a new planner.
 func (s *fixture) start() {
 	s.Helper()
 	p := &plannerRun{observations: NewObservations(), sent: &traffic{}}
-	hubConfig := rest.CopyConfig(granted)
+	hubConfig := rest.CopyConfig(s.hub.granted)
 	hubConfig.Wrap(p.sent.wrap)
 	manager, err := ctrl.NewManager(hubConfig, ctrl.Options{
 		Scheme:     kinds,
@@ -149,8 +161,8 @@ func (s *fixture) restart() {
 func (s *fixture) join(name string) *v1alpha1.MemberCluster {
 	s.Helper()
 	member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"tier": "prod"}}}
-	s.must(hub.Create(s.Context(), member))
-	s.Cleanup(func() { s.must(client.IgnoreNotFound(hub.Delete(context.Background(), member))) })
+	s.must(s.hub.Create(s.Context(), member))
+	s.Cleanup(func() { s.must(client.IgnoreNotFound(s.hub.Delete(context.Background(), member))) })
 	s.setReady(name, metav1.ConditionTrue)
 	return member
 }
@@ -172,16 +184,16 @@ func (s *fixture) setReady(name string, status metav1.ConditionStatus) {
 func (s *fixture) patchMember(name string, change func(*v1alpha1.MemberCluster)) {
 	s.Helper()
 	member := &v1alpha1.MemberCluster{}
-	s.must(hub.Get(s.Context(), client.ObjectKey{Name: name}, member))
+	s.must(s.hub.Get(s.Context(), client.ObjectKey{Name: name}, member))
 	before := member.DeepCopy()
 	change(member)
-	s.must(hub.Status().Patch(s.Context(), member.DeepCopy(), client.MergeFrom(before)))
-	s.must(hub.Patch(s.Context(), member, client.MergeFrom(before)))
+	s.must(s.hub.Status().Patch(s.Context(), member.DeepCopy(), client.MergeFrom(before)))
+	s.must(s.hub.Patch(s.Context(), member, client.MergeFrom(before)))
 }
 
 func (s *fixture) detach(name string) {
 	s.Helper()
-	s.must(hub.Delete(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
+	s.must(s.hub.Delete(s.Context(), &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 }
 
 // edit changes the AppService as a user does.
@@ -190,7 +202,7 @@ func (s *fixture) edit(change func(*v1alpha1.AppService)) {
 	s.readApp()
 	before := s.app.DeepCopy()
 	change(s.app)
-	s.must(hub.Patch(s.Context(), s.app, client.MergeFrom(before)))
+	s.must(s.hub.Patch(s.Context(), s.app, client.MergeFrom(before)))
 	if !revision.HasTemplate(before.Spec, s.app.Spec) {
 		s.revision++
 	}
@@ -200,7 +212,7 @@ func (s *fixture) edit(change func(*v1alpha1.AppService)) {
 func (s *fixture) readApp() {
 	s.Helper()
 	app := &v1alpha1.AppService{}
-	s.must(hub.Get(s.Context(), s.key(), app))
+	s.must(s.hub.Get(s.Context(), s.key(), app))
 	s.app = app
 	if app.Status.HasSlices() {
 		all, _, err := entries.Read(s.Context(), s.listSlicesReader(), app)
@@ -211,7 +223,7 @@ func (s *fixture) readApp() {
 
 func (s *fixture) delete() {
 	s.Helper()
-	s.must(hub.Delete(s.Context(), s.app))
+	s.must(s.hub.Delete(s.Context(), s.app))
 	s.readApp()
 }
 

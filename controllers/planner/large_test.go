@@ -33,6 +33,7 @@ const maxObject = 350_000
 // threshold. The members are MemberClusters without a connection, and their observations are
 // injected. A third of the runs with a sample have it: it takes more CPU time than a hundred other tests.
 func TestLargeFleet(t *testing.T) {
+	t.Parallel()
 	if !sample.Takes(t.Name(), 3) {
 		t.Skip("not in this sample: SAMPLE=0 has it")
 	}
@@ -120,15 +121,15 @@ func (s *fixture) joinMany(count int) {
 		if i < few {
 			member.Labels["rank"] = "low"
 		}
-		if err := hub.Create(ctx, member); err != nil {
+		if err := s.hub.Create(ctx, member); err != nil {
 			return err
 		}
 		member.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonConnected, LastTransitionTime: metav1.Now()}}
-		return hub.Status().Update(ctx, member)
+		return s.hub.Status().Update(ctx, member)
 	})
 	s.Cleanup(func() {
 		each(func(ctx context.Context, name string, _ int) error {
-			return hub.Delete(ctx, &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
+			return s.hub.Delete(ctx, &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name}})
 		})
 	})
 }
@@ -168,7 +169,7 @@ func (s *fixture) waitForSummary(what string, isExpected func(v1alpha1.ClusterSu
 	s.Helper()
 	started := time.Now()
 	wait.Eventually(s.T, func() error {
-		s.must(hub.Get(s.Context(), s.key(), s.app))
+		s.must(s.hub.Get(s.Context(), s.key(), s.app))
 		if !isExpected(s.app.Status.Summary) {
 			return fmt.Errorf("%s: summary %+v, conditions %+v", what, s.app.Status.Summary, s.app.Status.Conditions)
 		}

@@ -56,8 +56,9 @@ func metricLine(metric *dto.Metric) string {
 }
 
 func TestMetrics_count_the_objects_of_the_hub(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
-	ours := newTelemetry(hub)
+	ours := newTelemetry(s.hub)
 	app := s.app.Namespace + "}"
 	wait.Eventually(t, func() error {
 		got := metricLines(t, ours, app, "{"+v1alpha1.ReasonConnected+"}", "{"+v1alpha1.ReasonReady+"}", "("+app)
@@ -78,8 +79,9 @@ func TestMetrics_count_the_objects_of_the_hub(t *testing.T) {
 }
 
 func TestMetrics_count_the_clusters_whose_pods_cannot_run(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "north", "west")
-	ours := newTelemetry(hub)
+	ours := newTelemetry(s.hub)
 	waitFor := func(want ...string) {
 		t.Helper()
 		var lines []string

@@ -27,6 +27,7 @@ func (s *fixture) foundWith(number string) observation.Observation {
 
 // One member that reports an absurd revision raises no number, gets no such entry, and is named.
 func TestAbsurd_revision_of_a_member_is_ignored_and_named(t *testing.T) {
+	t.Parallel()
 	for _, number := range []string{"999999999", "1000000000", "9223372036854775807"} {
 		t.Run(number, func(t *testing.T) {
 			s := newFixture(t, "east", "west")
@@ -85,6 +86,7 @@ func TestWithoutOutliers(t *testing.T) {
 
 // One member that reports an absurd serial uses up no serials, stops no content, and is named.
 func TestAbsurd_serial_of_a_member_is_ignored_and_named(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east", "west")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Configuration[0].Update = v1alpha1.ConfigurationInPlace })
 	s.waitForSerial(1)

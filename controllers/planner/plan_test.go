@@ -26,6 +26,7 @@ const (
 // Invariants 4 and 8: the finalizer is written first, then the revision that the entries name, then
 // the entries, and nothing else.
 func TestFinalizer_is_written_before_the_entries(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east", "west")
 	s.app.Labels = map[string]string{"theirs": "1"}
 	s.app.Annotations = map[string]string{"theirs": "1"}
@@ -48,6 +49,7 @@ func TestFinalizer_is_written_before_the_entries(t *testing.T) {
 }
 
 func TestPlan_explains_included_and_excluded_clusters(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east", "north", "south", "west")
 	s.setReady("north", metav1.ConditionFalse)
 	s.patchMember("south", func(m *v1alpha1.MemberCluster) { m.Spec.Unschedulable = true })
@@ -76,12 +78,14 @@ func TestPlan_explains_included_and_excluded_clusters(t *testing.T) {
 }
 
 func TestMember_that_joins_gets_an_entry(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.join("west")
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterPending))
 }
 
 func TestObservations_update_entries(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running on 2 clusters: east, west")
 	if s.app.Status.Replicas != 2 || s.app.Status.Summary.Display != "2/2" {
@@ -99,6 +103,7 @@ func TestObservations_update_entries(t *testing.T) {
 }
 
 func TestObservation_of_another_AppService_is_ignored(t *testing.T) {
+	t.Parallel()
 	s := newPlanned(t, "east", "west")
 	lost := s.readyObservation()
 	lost.UID = "uid-of-another"
@@ -108,6 +113,7 @@ func TestObservation_of_another_AppService_is_ignored(t *testing.T) {
 }
 
 func TestAppService_that_was_recreated_ignores_observations_of_its_predecessor(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.delete()
 	s.waitForEntries(s.removingEntry("east"))
@@ -120,6 +126,7 @@ func TestAppService_that_was_recreated_ignores_observations_of_its_predecessor(t
 }
 
 func TestEdit_updates_the_generation_of_every_entry(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	old := s.readyObservation()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(3)) })
@@ -140,6 +147,7 @@ func TestEdit_updates_the_generation_of_every_entry(t *testing.T) {
 }
 
 func TestInvalid_placement_changes_no_entry(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	want := s.app.Status.Clusters
 	s.edit(func(app *v1alpha1.AppService) {
@@ -154,6 +162,7 @@ func TestInvalid_placement_changes_no_entry(t *testing.T) {
 
 // Invariant 5.
 func TestPlanner_at_rest_writes_nothing(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.setReady("west", metav1.ConditionFalse)
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.unknownEntry("west"))
@@ -187,6 +196,7 @@ func TestPlanner_at_rest_writes_nothing(t *testing.T) {
 // and clusters. The members report until one write more has been made than the throttle allows at
 // once.
 func TestReports_are_coalesced_into_one_write_per_second(t *testing.T) {
+	t.Parallel()
 	members := []string{"east", "north", "south", "west"}
 	s := newRunning(t, members...)
 	s.waitForBurst()
@@ -228,6 +238,7 @@ func (s *fixture) waitForBurst() {
 
 // Members that join, in any number, cause one write of each AppService per second.
 func TestMembers_that_join_are_planned_in_one_write_per_second(t *testing.T) {
+	t.Parallel()
 	s := newPlanned(t, "member-00")
 	s.sent.reset()
 	begin := time.Now()
@@ -247,9 +258,10 @@ func TestMembers_that_join_are_planned_in_one_write_per_second(t *testing.T) {
 
 // The plan of an edit ignores the throttle, which would delay any other write for an hour here.
 func TestPlan_is_written_at_once(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.stop()
-	r := s.reconciler(hub)
+	r := s.reconciler(s.hub)
 	reconcile := func() time.Duration {
 		t.Helper()
 		result, err := r.Reconcile(t.Context(), s.request())
@@ -278,6 +290,7 @@ func TestPlan_is_written_at_once(t *testing.T) {
 
 // No event reports that the wait for a cluster has expired.
 func TestPlan_is_rechecked_after_the_time_limit(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east", "west")
 	s.setReady("west", metav1.ConditionFalse)
 	most := int32(4)
@@ -306,6 +319,7 @@ func TestPlan_is_rechecked_after_the_time_limit(t *testing.T) {
 
 // Otherwise each reconciliation would copy a thousand MemberClusters.
 func TestGather_copies_no_MemberCluster(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.waitForCache()
 	labels := func() uintptr {
@@ -321,6 +335,7 @@ func TestGather_copies_no_MemberCluster(t *testing.T) {
 // A member that was found unreachable ends the wait for its report, so that a missing workload is
 // created.
 func TestGather_has_the_unreachable_members_while_a_workload_is_missing(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	r := s.reconciler(s.client)
 	s.observations.ReportUnreachable("west")

@@ -51,10 +51,10 @@ func newSecured(t *testing.T, members ...string) *fixture {
 func (s *fixture) label(level string) {
 	s.Helper()
 	namespace := &corev1.Namespace{}
-	s.must(hub.Get(s.Context(), client.ObjectKey{Name: s.app.Namespace}, namespace))
+	s.must(s.hub.Get(s.Context(), client.ObjectKey{Name: s.app.Namespace}, namespace))
 	before := namespace.DeepCopy()
 	metav1.SetMetaDataLabel(&namespace.ObjectMeta, enforce, level)
-	s.must(hub.Patch(s.Context(), namespace, client.MergeFrom(before)))
+	s.must(s.hub.Patch(s.Context(), namespace, client.MergeFrom(before)))
 }
 
 // waitForRefusal waits until the spec is refused, and checks the message of Ready.
@@ -88,7 +88,7 @@ func (s *fixture) checkRollout(number int64, isRefused bool, policy *v1alpha1.Po
 func (s *fixture) storedRevisions() map[int64]string {
 	s.Helper()
 	var list appsv1.ControllerRevisionList
-	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	found := map[int64]string{}
 	for i := range list.Items {
 		stored, err := revision.Read(s.app, &list.Items[i])
@@ -109,6 +109,7 @@ func (s *fixture) checkStored(want map[int64]string) {
 }
 
 func TestPod_template_that_is_refused_is_not_planned(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t, "east", "west")
 	onHostNetwork()(s.app)
 	s.createApp()
@@ -129,6 +130,7 @@ func TestPod_template_that_is_refused_is_not_planned(t *testing.T) {
 }
 
 func TestRefused_edit_changes_everything_but_the_template(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t, "east", "west")
 	s.createApp()
 	s.reportReady("east", "west")
@@ -152,6 +154,7 @@ func TestRefused_edit_changes_everything_but_the_template(t *testing.T) {
 }
 
 func TestOverride_that_is_refused_fails_its_clusters(t *testing.T) {
+	t.Parallel()
 	s := newSecured(t, "east", "west")
 	s.createApp()
 	s.reportReady("east", "west")
@@ -186,6 +189,7 @@ func TestOverride_that_is_refused_fails_its_clusters(t *testing.T) {
 // The operator before the upgrade allowed everything. What runs goes on: an upgrade, a label and a
 // flag change no template that was stored before.
 func TestPod_template_of_before_an_upgrade_runs_on(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east", "west")
 	onHostNetwork()(s.app)
 	s.createApp()
@@ -235,6 +239,7 @@ func TestPod_template_of_before_an_upgrade_runs_on(t *testing.T) {
 // An edit back to a template that ran before is no new template, also if another one became stable
 // since.
 func TestPod_template_of_the_history_keeps_its_policy(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east")
 	onHostNetwork()(s.app)
 	s.createApp()

@@ -15,6 +15,7 @@ import (
 
 // Many observations are queued while every worker waits for the hub. A later edit is planned first.
 func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing.T) {
+	t.Parallel()
 	const others = 120
 	s := newFixture(t, "east")
 	s.createApp()
@@ -22,7 +23,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 	for i := range busy {
 		busy[i] = s.app.DeepCopy()
 		busy[i].Name, busy[i].ResourceVersion, busy[i].UID = fmt.Sprintf("busy-%d", i), "", ""
-		s.must(hub.Create(t.Context(), busy[i]))
+		s.must(s.hub.Create(t.Context(), busy[i]))
 	}
 	for _, app := range slices.Concat(busy, []*v1alpha1.AppService{s.app}) {
 		wait.Eventually(t, func() error { return isPlanned(s, app) })
@@ -58,7 +59,7 @@ func TestEdit_is_planned_before_observations_that_were_queued_earlier(t *testing
 }
 
 func isPlanned(s *fixture, app *v1alpha1.AppService) error {
-	if err := hub.Get(s.Context(), client.ObjectKeyFromObject(app), app); err != nil {
+	if err := s.hub.Get(s.Context(), client.ObjectKeyFromObject(app), app); err != nil {
 		return err
 	}
 	if app.Status.ObservedGeneration != app.Generation || len(app.Status.Clusters) == 0 {

@@ -68,6 +68,7 @@ func lastKnown(phase v1alpha1.ClusterPhase) func(*v1alpha1.ClusterStatus) {
 
 // Invariant 3.
 func TestUnreachable_member_is_Unknown_with_its_last_known_state(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	before := s.transitionTime("west")
 	s.setReady("west", metav1.ConditionUnknown)
@@ -87,6 +88,7 @@ func TestUnreachable_member_is_Unknown_with_its_last_known_state(t *testing.T) {
 
 // A reachable member is no evidence of what it runs.
 func TestReachable_member_is_Ready_after_an_observation(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.setReady("east", metav1.ConditionFalse)
 	s.observations.ForgetCluster("east")
@@ -99,6 +101,7 @@ func TestReachable_member_is_Ready_after_an_observation(t *testing.T) {
 
 // Invariants 2 and 8.
 func TestMember_without_MemberCluster_is_Detached_and_never_Removing(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.detach("west")
 	s.observations.ForgetCluster("west")
@@ -127,6 +130,7 @@ func TestMember_without_MemberCluster_is_Detached_and_never_Removing(t *testing.
 // The MemberCluster outlives its Secret. For an AppService, that is the same as a deleted
 // MemberCluster, even if the member was not Ready before.
 func TestMember_without_Secret_is_Detached_until_the_Secret_returns(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.setReady("west", metav1.ConditionFalse)
 	s.observations.ForgetCluster("west")
@@ -148,6 +152,7 @@ func TestMember_without_Secret_is_Detached_until_the_Secret_returns(t *testing.T
 }
 
 func TestMember_that_no_longer_matches_is_Removing_until_nothing_is_left(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east", "west")
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
 	s.createApp()
@@ -172,6 +177,7 @@ func TestMember_that_no_longer_matches_is_Removing_until_nothing_is_left(t *test
 }
 
 func TestMember_that_matches_again_is_no_longer_Removing(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.edit(func(app *v1alpha1.AppService) {
 		onlyOn("west")(app) // west has not joined, so a removal would wait for it
@@ -189,6 +195,7 @@ func TestMember_that_matches_again_is_no_longer_Removing(t *testing.T) {
 }
 
 func TestDeletion_ends_when_every_member_has_confirmed(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.sent.reset()
 	s.delete()
@@ -213,6 +220,7 @@ func TestDeletion_ends_when_every_member_has_confirmed(t *testing.T) {
 }
 
 func TestDeletion_waits_for_an_unreachable_member_and_names_it(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.setReady("west", metav1.ConditionFalse)
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.unknownEntry("west"))
@@ -233,6 +241,7 @@ func TestDeletion_waits_for_an_unreachable_member_and_names_it(t *testing.T) {
 // The workload on a cluster without Secret is kept, so the AppService is released, but not at once:
 // a MemberCluster that was deleted by hand is created again.
 func TestDeletion_releases_a_member_that_stays_Detached(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.detach("east")
 	detached := s.entry("east", v1alpha1.ClusterDetached, withReason(v1alpha1.ReasonClusterDetached,
@@ -253,13 +262,14 @@ func TestDeletion_releases_a_member_that_stays_Detached(t *testing.T) {
 	s.checkNeverRemoving()
 	s.stop()
 	s.app.Status.Clusters[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))
-	s.must(hub.Status().Update(t.Context(), s.app))
+	s.must(s.hub.Status().Update(t.Context(), s.app))
 	s.start()
 	s.waitForDeletion()
 	s.checkNeverRemoving()
 }
 
 func TestAppService_without_entries_is_released_at_once(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.createApp()
 	wait.Eventually(t, func() error {
@@ -273,7 +283,7 @@ func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 	if diff := cmp.Diff([]string{finalizer, revisionWrite, statusWrite}, s.sent.lines()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}
-	s.must(hub.Delete(t.Context(), s.app))
+	s.must(s.hub.Delete(t.Context(), s.app))
 	s.waitForDeletion()
 }
 
@@ -301,13 +311,14 @@ func (b staleClient) List(ctx context.Context, into client.ObjectList, options .
 }
 
 func TestAppService_that_is_deleted_during_a_reconciliation_is_no_error(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.stop()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	cached := s.app.DeepCopy()
 	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = nil })
-	s.must(hub.Delete(t.Context(), s.app))
-	r := s.reconciler(staleClient{hub, cached, nil})
+	s.must(s.hub.Delete(t.Context(), s.app))
+	r := s.reconciler(staleClient{s.hub, cached, nil})
 	if _, err := r.Reconcile(t.Context(), s.request()); err != nil {
 		t.Error(err)
 	}
@@ -315,12 +326,13 @@ func TestAppService_that_is_deleted_during_a_reconciliation_is_no_error(t *testi
 
 // Otherwise the log of each operator that is stopped during a write would have an error.
 func TestReconciliation_that_the_end_of_the_process_interrupts_is_no_error(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.stop()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := s.reconciler(staleClient{hub, s.app.DeepCopy(), nil}) // reads as from a cache, which does not end
+	r := s.reconciler(staleClient{s.hub, s.app.DeepCopy(), nil}) // reads as from a cache, which does not end
 	if _, err := r.Reconcile(ctx, s.request()); err != nil {
 		t.Error(err)
 	}
@@ -332,6 +344,7 @@ func TestReconciliation_that_the_end_of_the_process_interrupts_is_no_error(t *te
 // Delivery reports once that nothing is left. If the report were lost, the entry would stay
 // Removing forever.
 func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	cached := s.app.DeepCopy()
 	s.delete()
@@ -339,13 +352,13 @@ func TestConfirmation_is_not_lost_while_the_planner_is_behind(t *testing.T) {
 	s.stop()
 	cached.DeletionTimestamp, cached.Generation = s.app.DeletionTimestamp, s.app.Generation // the entry is still Ready
 	confirm := func() { s.observations.Report(s.key(), "east", s.removalConfirmed(s.transitionTime("east"))) }
-	r := s.reconciler(staleClient{hub, cached, confirm})
+	r := s.reconciler(staleClient{s.hub, cached, confirm})
 	_, err := r.Reconcile(t.Context(), s.request())
 	s.must(err)
 	if next := r.throttle.of(s.app.UID).nextPlan; !next.IsZero() {
 		t.Errorf("a status that could not be written delays the next plan until %v", next)
 	}
-	r.hub = hub
+	r.hub = s.hub
 	wait.Eventually(t, func() error { // first the entry is removed, then the finalizer
 		_, err := r.Reconcile(t.Context(), s.request())
 		s.must(err)

@@ -18,13 +18,14 @@ import (
 // members run the AppService. Delivery reports what runs without an entry. Nothing is removed from
 // a member, and the entries are in slices again.
 func TestHub_that_is_restored_with_another_status_than_slices(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(s *fixture){
 		"slices without a status": (*fixture).clearStatus,
 		"slices without a status, one with a removal that was stopped": func(s *fixture) {
 			slice := s.slice("west")
 			slice.Clusters[0] = s.removingEntry("west")
 			slice.Clusters[0].LastTransitionTime = s.transitionTime("west")
-			s.must(hub.Update(s.Context(), slice))
+			s.must(s.hub.Update(s.Context(), slice))
 			s.clearStatus()
 		},
 		"a status that names slices, and no slice": (*fixture).deleteSlices,
@@ -32,7 +33,7 @@ func TestHub_that_is_restored_with_another_status_than_slices(t *testing.T) {
 			kept := s.slice("west")
 			s.deleteSlices()
 			kept.UID, kept.ResourceVersion = "", ""
-			s.must(hub.Create(s.Context(), kept))
+			s.must(s.hub.Create(s.Context(), kept))
 		},
 		"neither a status nor slices": func(s *fixture) {
 			s.clearStatus()
@@ -43,7 +44,7 @@ func TestHub_that_is_restored_with_another_status_than_slices(t *testing.T) {
 			for i := range s.app.Status.Clusters {
 				s.app.Status.Clusters[i].LastTransitionTime = s.app.CreationTimestamp
 			}
-			s.must(hub.Status().Update(s.Context(), s.app))
+			s.must(s.hub.Status().Update(s.Context(), s.app))
 			s.deleteSlices()
 		},
 	}
@@ -78,6 +79,7 @@ func TestHub_that_is_restored_with_another_status_than_slices(t *testing.T) {
 // The placement was edited after the backup, and the backup has only a part of the record. What runs
 // on a cluster that the plan does not have is not removed without approval.
 func TestHub_that_is_restored_in_part_removes_nothing_without_approval(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(*fixture){"with slices alone": (*fixture).clearStatus, "with the status alone": (*fixture).deleteSlices}
 	for name, restore := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -107,24 +109,25 @@ func TestHub_that_is_restored_in_part_removes_nothing_without_approval(t *testin
 // deleteSlices deletes all slices in the namespace of the AppService.
 func (s *fixture) deleteSlices() {
 	s.Helper()
-	s.must(hub.DeleteAllOf(s.Context(), &v1alpha1.AppServiceSlice{}, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.DeleteAllOf(s.Context(), &v1alpha1.AppServiceSlice{}, client.InNamespace(s.app.Namespace)))
 }
 
 // An older version that was installed although entries were in slices has written its entries to the
 // status. They are newer than those in the slices, in which west is still to be removed.
 func TestEntries_that_an_older_version_wrote_count_instead_of_the_slices(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.stop()
 	slice := s.slice("west")
 	slice.Clusters[0].Phase, slice.Clusters[0].Reason = v1alpha1.ClusterRemoving, v1alpha1.ReasonRemoving
-	s.must(hub.Update(t.Context(), slice))
+	s.must(s.hub.Update(t.Context(), slice))
 	written := s.stored()
 	written.Status.Clusters = s.allReady(four...)
 	for i := range written.Status.Clusters {
 		written.Status.Clusters[i].LastTransitionTime = s.app.CreationTimestamp
 	}
-	s.must(hub.Status().Update(t.Context(), written))
-	if west, known, err := entries.Of(t.Context(), hub, s.stored(), "west"); err != nil || !known || west.Phase != v1alpha1.ClusterReady {
+	s.must(s.hub.Status().Update(t.Context(), written))
+	if west, known, err := entries.Of(t.Context(), s.hub, s.stored(), "west"); err != nil || !known || west.Phase != v1alpha1.ClusterReady {
 		t.Errorf("delivery reads the entry %+v, %v, %v", west, known, err)
 	}
 	s.start()
@@ -143,12 +146,13 @@ func TestEntries_that_an_older_version_wrote_count_instead_of_the_slices(t *test
 func (s *fixture) stored() *v1alpha1.AppService {
 	s.Helper()
 	app := &v1alpha1.AppService{}
-	s.must(hub.Get(s.Context(), s.key(), app))
+	s.must(s.hub.Get(s.Context(), s.key(), app))
 	return app
 }
 
 // An older version does not know slices, so the entries are moved back before it is installed.
 func TestEntries_move_back_when_the_threshold_is_raised(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.stop()
 	s.options.SliceThreshold = appslice.DefaultThreshold
@@ -167,6 +171,7 @@ func TestEntries_move_back_when_the_threshold_is_raised(t *testing.T) {
 // The hub was restored to before a revision that a member still has. Its number is not given to another
 // template, although the entry of the member names a lower one.
 func TestNumber_of_a_revision_that_a_restore_has_lost_is_not_given_again(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	behind := s.readyObservation()
 	behind.StampedRevision = 2

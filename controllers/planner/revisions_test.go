@@ -34,7 +34,7 @@ var nothing = runtime.RawExtension{Raw: []byte("{}")}
 func (s *fixture) listRevisions() map[string]string {
 	s.Helper()
 	var list appsv1.ControllerRevisionList
-	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	images := map[string]string{}
 	for i := range list.Items {
 		if stored, err := revision.Read(s.app, &list.Items[i]); err == nil {
@@ -90,6 +90,7 @@ func (s *fixture) waitForRevision(want int64) {
 }
 
 func TestEdit_of_the_template_is_stored_as_a_revision(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.checkRevisions(map[string]string{"web-1": "web:1"})
 	if got := s.app.Status.Summary.UpToDate; got != "2/2" {
@@ -107,6 +108,7 @@ func TestEdit_of_the_template_is_stored_as_a_revision(t *testing.T) {
 
 // The revision is stored before a status names it.
 func TestRevision_is_stored_once_although_the_operator_is_killed(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.sent.refuseWrites("/status")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
@@ -121,6 +123,7 @@ func TestRevision_is_stored_once_although_the_operator_is_killed(t *testing.T) {
 }
 
 func TestRevision_is_stored_once_although_the_response_is_lost(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.sent.loseResponses("/controllerrevisions")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
@@ -131,6 +134,7 @@ func TestRevision_is_stored_once_although_the_response_is_lost(t *testing.T) {
 }
 
 func TestOld_revisions_are_deleted(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east")
 	s.app.Spec.RevisionHistoryLimit = new(int32(1))
 	s.createApp()
@@ -143,17 +147,19 @@ func TestOld_revisions_are_deleted(t *testing.T) {
 
 // An object with the name of a revision that is not one stays as it is.
 func TestName_of_a_revision_that_is_taken_is_skipped(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	taken := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "web-2"}, Data: nothing, Revision: 2}
-	s.must(hub.Create(t.Context(), taken))
+	s.must(s.hub.Create(t.Context(), taken))
 	s.setImage("web:2", 3)
 	s.checkRevisions(map[string]string{"web-1": "web:1", "web-3": "web:2"})
-	s.must(hub.Get(t.Context(), client.ObjectKeyFromObject(taken), &appsv1.ControllerRevision{}))
+	s.must(s.hub.Get(t.Context(), client.ObjectKeyFromObject(taken), &appsv1.ControllerRevision{}))
 }
 
 func TestRevisions_that_were_deleted_are_not_missed(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
-	s.must(hub.DeleteAllOf(t.Context(), &appsv1.ControllerRevision{}, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.DeleteAllOf(t.Context(), &appsv1.ControllerRevision{}, client.InNamespace(s.app.Namespace)))
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })
 	s.waitForRevision(2)
 	s.checkRevisions(map[string]string{"web-2": "web:1"})
@@ -166,12 +172,12 @@ func (s *fixture) refuseRevisions() *corev1.ResourceQuota {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "none"},
 		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/controllerrevisions.apps": resource.MustParse("1")}},
 	}
-	s.must(hub.Create(s.Context(), quota))
+	s.must(s.hub.Create(s.Context(), quota))
 	quota.Status = corev1.ResourceQuotaStatus{Hard: quota.Spec.Hard, Used: quota.Spec.Hard}
-	s.must(hub.Status().Update(s.Context(), quota)) // there is no quota controller
+	s.must(s.hub.Status().Update(s.Context(), quota)) // there is no quota controller
 	trial := &appsv1.ControllerRevision{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "trial"}, Data: nothing}
 	wait.Eventually(s.T, func() error { // until the API server knows the quota
-		if err := hub.Create(s.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+		if err := s.hub.Create(s.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the quota does not apply yet: %v", err) //nolint:errorlint // There may be no error.
 		}
 		return nil
@@ -196,6 +202,7 @@ func (s *fixture) waitForRefusedRevision() {
 
 // A quota that refuses a revision stops the new template, and says so. What needs no revision goes on.
 func TestRefused_revision_is_reported_and_its_template_is_not_planned(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	quota := s.refuseRevisions()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Replicas = "web:2", new(int32(5)) })
@@ -211,13 +218,14 @@ func TestRefused_revision_is_reported_and_its_template_is_not_planned(t *testing
 	if s.readApp(); s.app.ResourceVersion != before {
 		t.Error("a plan that changes nothing writes the status")
 	}
-	s.must(hub.Delete(t.Context(), quota))
+	s.must(s.hub.Delete(t.Context(), quota))
 	s.restart() // which tries again at once
 	s.waitForRevision(2)
 }
 
 // While a quota refuses the next revision, the rollout of the one before is watched.
 func TestRefused_revision_does_not_end_the_watch_on_the_rollout(t *testing.T) {
+	t.Parallel()
 	members := []string{"east", "west"}
 	s := newSoaking(t, members...)
 	quota := s.refuseRevisions()
@@ -230,7 +238,7 @@ func TestRefused_revision_does_not_end_the_watch_on_the_rollout(t *testing.T) {
 	s.waitForReason(v1alpha1.ReasonRollingBack)
 	s.waitForRevisions(map[string]int64{"east": 1, "west": 1})
 	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
-	s.must(hub.Delete(t.Context(), quota))
+	s.must(s.hub.Delete(t.Context(), quota))
 	s.restart() // which tries again at once
 	s.waitForStoredRevisions(3)
 	s.waitForPlan()
@@ -241,14 +249,14 @@ func TestRefused_revision_does_not_end_the_watch_on_the_rollout(t *testing.T) {
 func (s *fixture) forbidRevisions() (restore func()) {
 	s.Helper()
 	role := &rbacv1.ClusterRole{}
-	s.must(hub.Get(s.Context(), client.ObjectKey{Name: "fleetwright"}, role))
+	s.must(s.hub.Get(s.Context(), client.ObjectKey{Name: "fleetwright"}, role))
 	rules := role.Rules
 	setRules := func(rules []rbacv1.PolicyRule) {
 		role.Rules = rules
-		s.must(hub.Update(context.Background(), role))
+		s.must(s.hub.Update(context.Background(), role))
 	}
 	setRules(slices.DeleteFunc(slices.Clone(rules), func(rule rbacv1.PolicyRule) bool { return slices.Contains(rule.Resources, "controllerrevisions") }))
-	user, err := client.New(granted, client.Options{Scheme: kinds})
+	user, err := client.New(s.hub.granted, client.Options{Scheme: kinds})
 	s.must(err)
 	awaitPermission := func(want bool) {
 		s.Helper()
@@ -285,6 +293,7 @@ func (s *fixture) waitForUnlisted(words string) {
 const cannotList = `cannot list resource "controllerrevisions"`
 
 func TestMissing_permission_to_read_revisions_is_reported(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	restore := s.forbidRevisions()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Replicas = "web:2", new(int32(5)) })
@@ -300,6 +309,7 @@ func TestMissing_permission_to_read_revisions_is_reported(t *testing.T) {
 // While the revisions cannot be listed, the rollout of the revision of the status is watched, also by a
 // new process, which has read none of them.
 func TestUnlisted_revisions_do_not_end_the_watch_on_the_rollout(t *testing.T) {
+	t.Parallel()
 	for name, isRestarted := range map[string]bool{"in the same process": false, "in a new process": true} {
 		t.Run(name, func(t *testing.T) {
 			members := []string{"east", "west"}
@@ -327,6 +337,7 @@ func TestUnlisted_revisions_do_not_end_the_watch_on_the_rollout(t *testing.T) {
 
 // An error that may be temporary ends the watch for ten seconds at most.
 func TestRevisions_that_fail_to_be_listed_do_not_end_the_watch_on_the_rollout(t *testing.T) {
+	t.Parallel()
 	members := []string{"east", "west"}
 	s := newSoaking(t, members...)
 	s.sent.refuseReads("/controllerrevisions")
@@ -344,18 +355,20 @@ func TestRevisions_that_fail_to_be_listed_do_not_end_the_watch_on_the_rollout(t 
 // A newer CRD has a default for a field of the template. The spec differs from the stored revision
 // then, although nobody has edited it.
 func TestDefault_that_is_added_later_is_no_revision(t *testing.T) {
-	ownHub(t)
-	s := newRunning(t, "east")
+	t.Parallel()
+	s := newFixtureOn(ownHub(t), t, "east")
+	s.createPlanned("east")
+	s.reportReady("east")
 	s.stop()
 	crd := &unstructured.Unstructured{}
 	crd.SetGroupVersionKind(crdKind)
-	s.must(hub.Get(t.Context(), client.ObjectKey{Name: crdName}, crd))
+	s.must(s.hub.Get(t.Context(), client.ObjectKey{Name: crdName}, crd))
 	path := []string{"schema", "openAPIV3Schema", "properties", "spec", "properties", "terminationGracePeriodSeconds", "default"}
 	versions, _, err := unstructured.NestedSlice(crd.Object, "spec", "versions")
 	s.must(err)
 	s.must(unstructured.SetNestedField(versions[0].(map[string]any), int64(5), path...))
 	s.must(unstructured.SetNestedSlice(crd.Object, versions, "spec", "versions"))
-	s.must(hub.Update(t.Context(), crd))
+	s.must(s.hub.Update(t.Context(), crd))
 	wait.Eventually(t, func() error {
 		if s.readApp(); s.app.Spec.TerminationGracePeriodSeconds == nil {
 			return errors.New("the API server does not apply the default yet")

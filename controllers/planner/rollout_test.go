@@ -35,6 +35,7 @@ func atRevision(number int64) func(*v1alpha1.ClusterStatus) {
 }
 
 func TestEdit_that_removes_clusters_removes_them_in_turn(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "north", "south")
 	s.edit(onlyOn("east"))
 	s.report("east", s.readyObservation())
@@ -57,6 +58,7 @@ func TestEdit_that_removes_clusters_removes_them_in_turn(t *testing.T) {
 
 // Invariant 2: labels were removed everywhere by accident.
 func TestMembers_that_stop_matching_together_need_approval(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east", "north", "south")
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "prod"}}}}
 	s.createApp()
@@ -78,6 +80,7 @@ func TestMembers_that_stop_matching_together_need_approval(t *testing.T) {
 
 // A label that an override matches is set on most clusters by accident, while the image is edited.
 func TestReplicas_that_an_override_lowers_on_many_members_need_approval(t *testing.T) {
+	t.Parallel()
 	all := []string{"east", "north", "south"}
 	s := newFixture(t, all...)
 	s.app.Spec.Replicas = new(int32(5))
@@ -118,6 +121,7 @@ func TestReplicas_that_an_override_lowers_on_many_members_need_approval(t *testi
 }
 
 func TestSuspended_AppService_is_only_observed(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.join("north")
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("north", v1alpha1.ClusterPending), s.entry("west", v1alpha1.ClusterReady))
@@ -160,6 +164,7 @@ func TestSuspended_AppService_is_only_observed(t *testing.T) {
 }
 
 func TestSuspended_AppService_can_be_deleted(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Suspend = true })
 	s.delete()
@@ -170,6 +175,7 @@ func TestSuspended_AppService_can_be_deleted(t *testing.T) {
 
 // After a restore without status, objects that are found on a member become an entry again.
 func TestFound_objects_become_entries_again(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.edit(onlyOn("east", "north"))
 	north := s.join("north")
@@ -179,7 +185,7 @@ func TestFound_objects_become_entries_again(t *testing.T) {
 	s.stop()
 	s.readApp()
 	s.app.Status.Clusters = nil
-	s.must(hub.Status().Update(t.Context(), s.app))
+	s.must(s.hub.Status().Update(t.Context(), s.app))
 	s.start()
 	pending := s.entry("east", v1alpha1.ClusterPending)
 	s.waitForEntries(pending)
@@ -201,6 +207,7 @@ func TestFound_objects_become_entries_again(t *testing.T) {
 // A tombstone may come from a backup. While its AppService exists, found objects need approval as
 // usual, and the tombstone is removed.
 func TestFound_objects_with_a_tombstone_need_approval_while_the_AppService_exists(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.edit(onlyOn("east"))
 	s.reportReady("east")

@@ -32,7 +32,8 @@ func (c *countingReader) Get(ctx context.Context, key client.ObjectKey, into cli
 var defaultNamespace = objectName{namespaceKind, metav1.NamespaceDefault}
 
 func TestSharedReads_start_after_the_time_that_is_asked_for(t *testing.T) {
-	live := &countingReader{Reader: hub}
+	t.Parallel()
+	live := &countingReader{Reader: takeHub(t)}
 	s := newSharedReads(live)
 	start := time.Now()
 	tests := []struct {
@@ -58,7 +59,8 @@ func TestSharedReads_start_after_the_time_that_is_asked_for(t *testing.T) {
 // A read that is in progress may have started too early for callers that come meanwhile. They share
 // the next one.
 func TestSharedReads_callers_that_wait_share_the_next_read(t *testing.T) {
-	live := &countingReader{Reader: hub, held: make(chan struct{})}
+	t.Parallel()
+	live := &countingReader{Reader: takeHub(t), held: make(chan struct{})}
 	s := newSharedReads(live)
 	var all sync.WaitGroup
 	get := func(after time.Time) {
@@ -86,7 +88,8 @@ func TestSharedReads_callers_that_wait_share_the_next_read(t *testing.T) {
 }
 
 func TestSharedReads_an_error_is_not_shared(t *testing.T) {
-	s := newSharedReads(hub)
+	t.Parallel()
+	s := newSharedReads(takeHub(t))
 	ended, end := context.WithCancel(t.Context())
 	end()
 	if _, err := s.get(ended, defaultNamespace, time.Now()); !errors.Is(err, context.Canceled) {
@@ -98,7 +101,8 @@ func TestSharedReads_an_error_is_not_shared(t *testing.T) {
 }
 
 func TestSharedReads_are_forgotten(t *testing.T) {
-	s := newSharedReads(hub)
+	t.Parallel()
+	s := newSharedReads(takeHub(t))
 	if _, err := s.get(t.Context(), defaultNamespace, time.Now()); err != nil {
 		t.Fatal(err)
 	}

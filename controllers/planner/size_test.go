@@ -18,9 +18,10 @@ import (
 
 // A bad edit fails on 1,300 clusters, each with a long message. The hub accepts the status.
 func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.stop() // the test replaces the planner
-	s.must(hub.Create(t.Context(), s.app))
+	s.must(s.hub.Create(t.Context(), s.app))
 	in := rollout.Input{App: s.app, Revisions: stages.Revisions{Revision: s.revision}, Members: map[string]*v1alpha1.MemberCluster{}, Observations: map[string]observation.Observation{}, Now: metav1.Now().Rfc3339Copy()}
 	for i := range 1300 {
 		name := fmt.Sprintf("cluster-%04d.region-%d.example.com", i, i%10)
@@ -34,7 +35,7 @@ func TestStatus_with_1300_failures_is_accepted_by_the_hub(t *testing.T) {
 	}
 	in.SliceThreshold = 2000
 	decision := rollout.Plan(in)
-	s.must(s.reconciler(hub).write(t.Context(), planned{have: stored{app: s.app}, in: in, decision: decision, next: status.Compute(in, decision)}))
+	s.must(s.reconciler(s.hub).write(t.Context(), planned{have: stored{app: s.app}, in: in, decision: decision, next: status.Compute(in, decision)}))
 	s.readApp()
 	if got := s.app.Status.Summary.Failed; got != 1300 {
 		t.Errorf("%d entries are Failed", got)

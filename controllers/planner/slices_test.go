@@ -50,7 +50,7 @@ func newSliced(t *testing.T) *fixture {
 func (s *fixture) listSlices() []v1alpha1.AppServiceSlice {
 	s.Helper()
 	var list v1alpha1.AppServiceSliceList
-	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	return list.Items
 }
 
@@ -64,7 +64,7 @@ type slicesReader struct {
 // listSlicesReader lists the slices of the namespace.
 func (s *fixture) listSlicesReader() slicesReader {
 	s.Helper()
-	r := slicesReader{hub, map[string]*v1alpha1.AppServiceSlice{}}
+	r := slicesReader{s.hub, map[string]*v1alpha1.AppServiceSlice{}}
 	for _, slice := range s.listSlices() {
 		r.slices[slice.Name] = &slice
 	}
@@ -96,7 +96,7 @@ func (s *fixture) waitForSlices(want int) {
 func (s *fixture) slice(member string) *v1alpha1.AppServiceSlice {
 	s.Helper()
 	slice := &v1alpha1.AppServiceSlice{}
-	s.must(hub.Get(s.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name(s.app.Name, appslice.SlotOf(member))}, slice))
+	s.must(s.hub.Get(s.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name(s.app.Name, appslice.SlotOf(member))}, slice))
 	return slice
 }
 
@@ -110,9 +110,10 @@ func (s *fixture) allReady(members ...string) []v1alpha1.ClusterStatus {
 }
 
 func TestEntries_move_to_slices_and_back(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	raw := &v1alpha1.AppService{}
-	s.must(hub.Get(t.Context(), s.key(), raw))
+	s.must(s.hub.Get(t.Context(), s.key(), raw))
 	if raw.Status.ClustersIn != v1alpha1.ClustersInSlices || len(raw.Status.Clusters) != 0 || raw.Status.Summary.Display != "4/4" {
 		t.Errorf("the status is %+v", raw.Status)
 	}
@@ -148,8 +149,8 @@ func (s *fixture) checkMemberCounts(members ...string) {
 	s.Helper()
 	var apps v1alpha1.AppServiceList
 	var parts v1alpha1.AppServiceSliceList
-	s.must(hub.List(s.Context(), &apps, client.InNamespace(s.app.Namespace)))
-	s.must(hub.List(s.Context(), &parts, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.List(s.Context(), &apps, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.List(s.Context(), &parts, client.InNamespace(s.app.Namespace)))
 	want := map[string]int32{}
 	for _, member := range members {
 		want[member] = 1
@@ -161,6 +162,7 @@ func (s *fixture) checkMemberCounts(members ...string) {
 
 // Invariant 5: a restart writes nothing, and a changed entry writes one slice and the AppService.
 func TestChange_of_an_entry_in_a_slice_writes_this_slice_and_the_AppService(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.restart()
 	s.reconcileOnce()
@@ -182,6 +184,7 @@ func TestChange_of_an_entry_in_a_slice_writes_this_slice_and_the_AppService(t *t
 // Invariant 8: the entry is in its slice before the status says that the generation is planned.
 // What limits later plans is written first.
 func TestSlices_are_written_before_the_status(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.sent.reset()
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = "web:2" })
@@ -205,11 +208,12 @@ func TestSlices_are_written_before_the_status(t *testing.T) {
 
 // Each of these is done by a person, or by a tool that prunes what it does not know.
 func TestSlices_are_corrected(t *testing.T) {
+	t.Parallel()
 	update := func(change func(*v1alpha1.AppServiceSlice)) func(*fixture) {
 		return func(s *fixture) {
 			slice := s.slice("east")
 			change(slice)
-			s.must(hub.Update(s.Context(), slice))
+			s.must(s.hub.Update(s.Context(), slice))
 		}
 	}
 	east := v1alpha1.ClusterStatus{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now(), Replicas: 9}
@@ -223,8 +227,8 @@ func TestSlices_are_corrected(t *testing.T) {
 		"the slot label of another slice":   update(func(slice *v1alpha1.AppServiceSlice) { slice.Labels[v1alpha1.LabelSlot] = "7" }),
 		"no owner":                          update(func(slice *v1alpha1.AppServiceSlice) { slice.OwnerReferences = nil }),
 		"the UID of another AppService":     update(func(slice *v1alpha1.AppServiceSlice) { slice.AppService.UID = "uid-of-another" }),
-		"a slice that was deleted":          func(s *fixture) { s.must(hub.Delete(s.Context(), s.slice("east"))) },
-		"an empty slice that was deleted":   func(s *fixture) { s.must(hub.Delete(s.Context(), s.slice("member-in-slot-of-nobody"))) },
+		"a slice that was deleted":          func(s *fixture) { s.must(s.hub.Delete(s.Context(), s.slice("east"))) },
+		"an empty slice that was deleted":   func(s *fixture) { s.must(s.hub.Delete(s.Context(), s.slice("member-in-slot-of-nobody"))) },
 		"a slice that lost all its entries": update(func(slice *v1alpha1.AppServiceSlice) { slice.Clusters = nil }),
 	}
 	for name, damage := range tests {
@@ -252,13 +256,14 @@ func TestSlices_are_corrected(t *testing.T) {
 
 // The name of a slice may be taken by one that a previous AppService left.
 func TestSlices_of_a_previous_AppService_are_replaced(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.stop()
 	s.options.SliceThreshold = sliceThreshold
 	previous := s.app.DeepCopy()
 	previous.UID = "uid-of-another"
 	left := appslice.Split(previous, []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()}})[appslice.SlotOf("east")]
-	s.must(hub.Create(t.Context(), left))
+	s.must(s.hub.Create(t.Context(), left))
 	for _, member := range four {
 		s.join(member)
 	}
@@ -272,9 +277,10 @@ func TestSlices_of_a_previous_AppService_are_replaced(t *testing.T) {
 
 // Slices that no status names are left over from a crash, or from a hub that was restored.
 func TestLeftover_slices_are_deleted(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	for _, slice := range appslice.Split(s.app, []v1alpha1.ClusterStatus{{Name: "west", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()}}) {
-		s.must(hub.Create(t.Context(), slice))
+		s.must(s.hub.Create(t.Context(), slice))
 	}
 	s.waitForSlices(0)
 	s.waitForEntries(s.allReady("east")...)
@@ -284,14 +290,15 @@ func TestLeftover_slices_are_deleted(t *testing.T) {
 // status without entries. What the slices still have is older, also the removal of a cluster that has
 // joined again since.
 func TestSlices_of_before_a_rollback_are_not_the_record(t *testing.T) {
+	t.Parallel()
 	s := newSlicedRemoving(t)
 	s.stop()
 	s.edit(onlyOn("nowhere"))
 	raw := &v1alpha1.AppService{}
-	s.must(hub.Get(t.Context(), s.key(), raw))
+	s.must(s.hub.Get(t.Context(), s.key(), raw))
 	raw.Status.ObservedGeneration, raw.Status.Summary = raw.Generation, v1alpha1.ClusterSummary{Display: "0/0"}
-	s.must(hub.Status().Update(t.Context(), raw))
-	if all, _, err := entries.Read(t.Context(), hub, raw); err != nil || len(all) > 0 {
+	s.must(s.hub.Status().Update(t.Context(), raw))
+	if all, _, err := entries.Read(t.Context(), s.hub, raw); err != nil || len(all) > 0 {
 		t.Errorf("delivery acts on entries that the older version has removed: %+v (%v)", all, err)
 	}
 	s.start()
@@ -305,12 +312,13 @@ func TestSlices_of_before_a_rollback_are_not_the_record(t *testing.T) {
 // A plan from slices that are older than the planner's own last write could exceed a limit, and
 // would meet no conflict.
 func TestSlices_that_are_stale_are_not_planned_from(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.stop()
-	r := s.reconciler(hub)
+	r := s.reconciler(s.hub)
 	_, err := r.Reconcile(t.Context(), s.request()) // reads the versions
 	s.must(err)
-	stale := &staleSlices{Client: hub, slice: s.slice("east")}
+	stale := &staleSlices{Client: s.hub, slice: s.slice("east")}
 	r.hub, r.store.hub = stale, stale
 	failed := s.readyObservation()
 	failed.Phase, failed.Reason = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused
@@ -339,12 +347,13 @@ func TestSlices_that_are_stale_are_not_planned_from(t *testing.T) {
 // A new process reads the versions of the slices once, because the last one may have written them
 // just before.
 func TestSlices_that_another_process_wrote_are_not_planned_from_while_the_cache_is_behind(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.stop()
-	stale := &staleSlices{Client: hub, slice: s.slice("east")}
+	stale := &staleSlices{Client: s.hub, slice: s.slice("east")}
 	newer := s.slice("east")
 	newer.Clusters[0].ReadyReplicas = 1
-	s.must(hub.Update(t.Context(), newer))
+	s.must(s.hub.Update(t.Context(), newer))
 	r := s.reconciler(stale)
 	result, err := r.Reconcile(t.Context(), s.request())
 	s.must(err)
@@ -355,6 +364,7 @@ func TestSlices_that_another_process_wrote_are_not_planned_from_while_the_cache_
 
 // The planner must not wait for ever for a version that no cache will ever show.
 func TestPlanner_does_not_wait_for_versions_that_the_hub_does_not_have(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(*fixture, *Reconciler){
 		"a hub that was restored has lower versions": func(s *fixture, r *Reconciler) {
 			r.store.versions.recordApp(s.app, "999999999999")
@@ -367,7 +377,7 @@ func TestPlanner_does_not_wait_for_versions_that_the_hub_does_not_have(t *testin
 		"a copy of a slice under another name": func(s *fixture, r *Reconciler) {
 			copied := s.slice("east")
 			copied.Name, copied.ResourceVersion, copied.UID = "web-copy", "", ""
-			s.must(hub.Create(s.Context(), copied))
+			s.must(s.hub.Create(s.Context(), copied))
 			r.store.versions.forgetSlices(s.app.UID)
 		},
 	}
@@ -375,7 +385,7 @@ func TestPlanner_does_not_wait_for_versions_that_the_hub_does_not_have(t *testin
 		t.Run(name, func(t *testing.T) {
 			s := newSliced(t)
 			s.stop()
-			r := s.reconciler(hub)
+			r := s.reconciler(s.hub)
 			_, err := r.Reconcile(t.Context(), s.request())
 			s.must(err)
 			confuse(s, r)
@@ -394,6 +404,7 @@ func TestPlanner_does_not_wait_for_versions_that_the_hub_does_not_have(t *testin
 
 // The response to the request that writes a slice may be lost.
 func TestSlice_whose_response_was_lost_is_read_live(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.sent.loseResponses("/appserviceslices/web-26")
 	failed := s.readyObservation()
@@ -408,13 +419,14 @@ func TestSlice_whose_response_was_lost_is_read_live(t *testing.T) {
 
 // The cache shares memory with the entries that are written.
 func TestWrite_of_a_slice_does_not_modify_its_entries(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.stop()
 	addresses := []string{"10.0.0.1", "10.0.0.2"}
 	all := []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now(), Addresses: addresses}}
 	want := appslice.Split(s.app, all)[appslice.SlotOf("east")]
 	slice := appslice.Replace(s.slice("east"), want)
-	s.must(newStore(hub, hub).write(t.Context(), []*v1alpha1.AppServiceSlice{slice}))
+	s.must(newStore(s.hub, s.hub).write(t.Context(), []*v1alpha1.AppServiceSlice{slice}))
 	if &slice.Clusters[0].Addresses[0] != &addresses[0] || slice.ManagedFields == nil && slice.ResourceVersion == s.slice("east").ResourceVersion {
 		t.Errorf("the response was decoded into the slice: %+v", slice)
 	}
@@ -460,19 +472,20 @@ func (c *staleSlices) Get(ctx context.Context, key client.ObjectKey, into client
 
 // A quota, a policy or a webhook may refuse slices. Then nothing is lost, and a condition says so.
 func TestHub_that_refuses_slices(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.stop()
 	s.options.SliceThreshold = sliceThreshold
 	const counted = "count/appserviceslices.fleetwright.dev"
 	none := corev1.ResourceList{counted: resource.MustParse("0")}
 	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: none}}
-	s.must(hub.Create(t.Context(), quota))
+	s.must(s.hub.Create(t.Context(), quota))
 	quota.Status = corev1.ResourceQuotaStatus{Hard: none, Used: none}
-	s.must(hub.Status().Update(t.Context(), quota)) // there is no quota controller
+	s.must(s.hub.Status().Update(t.Context(), quota)) // there is no quota controller
 	trial := appslice.Split(s.app, nil)[0]
 	trial.OwnerReferences = nil       // the AppService does not exist yet
 	wait.Eventually(t, func() error { // until the API server knows the quota
-		if err := hub.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
+		if err := s.hub.Create(t.Context(), trial.DeepCopy(), client.DryRunAll); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("the quota does not apply yet: %v", err) //nolint:errorlint // There may be no error.
 		}
 		return nil
@@ -505,7 +518,7 @@ func TestHub_that_refuses_slices(t *testing.T) {
 	if lines := s.sent.lines(); len(lines) > 1 {
 		t.Errorf("refused again: %v", lines)
 	}
-	s.must(hub.Delete(t.Context(), quota))
+	s.must(s.hub.Delete(t.Context(), quota))
 	s.waitForEntries(append(s.allReady(four[:3]...), s.entry("west", v1alpha1.ClusterPending))...)
 	if s.app.Status.ClustersIn != v1alpha1.ClustersInSlices {
 		t.Error("the entries are not in slices")
@@ -513,6 +526,7 @@ func TestHub_that_refuses_slices(t *testing.T) {
 }
 
 func TestDeletion_of_an_AppService_with_slices(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.setReady("west", metav1.ConditionFalse)
 	s.waitForEntries(append(s.allReady(four[:3]...), s.unknownEntry("west"))...)
@@ -535,12 +549,13 @@ func TestDeletion_of_an_AppService_with_slices(t *testing.T) {
 // A slice may be deleted by hand, or first by a deletion in the foreground. The planner knows what
 // it had.
 func TestSlice_that_is_deleted_while_the_planner_runs_loses_no_entry(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	want := s.slice("east").Clusters
-	s.must(hub.Delete(t.Context(), s.slice("east")))
+	s.must(s.hub.Delete(t.Context(), s.slice("east")))
 	wait.Eventually(t, func() error {
 		slice := &v1alpha1.AppServiceSlice{}
-		if err := hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name("web", appslice.SlotOf("east"))}, slice); err != nil {
+		if err := s.hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name("web", appslice.SlotOf("east"))}, slice); err != nil {
 			return err
 		}
 		if diff := cmp.Diff(want, slice.Clusters); diff != "" {
@@ -549,7 +564,7 @@ func TestSlice_that_is_deleted_while_the_planner_runs_loses_no_entry(t *testing.
 		return nil
 	})
 	for _, member := range four {
-		s.must(hub.Delete(t.Context(), s.slice(member)))
+		s.must(s.hub.Delete(t.Context(), s.slice(member)))
 	}
 	s.delete()
 	s.waitForEntries(s.removingEntry("east"), s.removingEntry("north"), s.removingEntry("south"), s.removingEntry("west"))
@@ -558,14 +573,15 @@ func TestSlice_that_is_deleted_while_the_planner_runs_loses_no_entry(t *testing.
 // If a slice was deleted while no planner ran, its entries are lost, but for those that the status names
 // as the worst. So every cluster is asked.
 func TestDeletion_while_a_slice_is_missing_asks_every_cluster(t *testing.T) {
+	t.Parallel()
 	s := newSliced(t)
 	s.setReady("west", metav1.ConditionFalse)
 	s.waitForEntries(append(s.allReady(four[:3]...), s.unknownEntry("west"))...)
 	s.stop()
 	for _, member := range []string{"east", "west"} {
-		s.must(hub.Delete(t.Context(), s.slice(member)))
+		s.must(s.hub.Delete(t.Context(), s.slice(member)))
 	}
-	s.must(hub.Delete(t.Context(), s.app))
+	s.must(s.hub.Delete(t.Context(), s.app))
 	s.start()
 	s.readApp()
 	asked := s.removingEntry("east")
@@ -577,22 +593,24 @@ func TestDeletion_while_a_slice_is_missing_asks_every_cluster(t *testing.T) {
 // asked for is completed, although its entry is deleted before the planner sees the deletion of the
 // AppService.
 func TestNamespace_deletion_that_deletes_the_slices_first_loses_no_removal(t *testing.T) {
+	t.Parallel()
 	s := newSlicedRemoving(t)
-	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(s.hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.deleteSlices()
 	wait.Eventually(t, func() error { return s.checkStalled(v1alpha1.ReasonSlicesRefused) })
-	s.must(hub.Delete(t.Context(), s.app))
+	s.must(s.hub.Delete(t.Context(), s.app))
 	s.waitForDeletion()
 	s.waitForTombstones(s.tombstone())
 }
 
 // The same while no planner runs. The status has the last state of the entries that are not Ready.
 func TestNamespace_deletion_that_deletes_the_slices_while_no_planner_runs_loses_no_removal(t *testing.T) {
+	t.Parallel()
 	s := newSlicedRemoving(t)
 	s.stop()
-	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(s.hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.deleteSlices()
-	s.must(hub.Delete(t.Context(), s.app))
+	s.must(s.hub.Delete(t.Context(), s.app))
 	s.start()
 	s.waitForDeletion()
 	s.waitForTombstones(s.tombstone())
@@ -614,6 +632,7 @@ func newSlicedRemoving(t *testing.T) *fixture {
 // A removal that was in progress goes on, and one of which nothing is known needs approval: delivery
 // finds the workload where no entry is.
 func TestSlices_that_are_deleted_while_no_planner_runs(t *testing.T) {
+	t.Parallel()
 	s := newSlicedRemoving(t)
 	west := *s.app.Status.Cluster("west")
 	s.stop()
@@ -646,13 +665,14 @@ func TestSlices_that_are_deleted_while_no_planner_runs(t *testing.T) {
 
 // The operator is killed at every request while the entries move to slices, and back.
 func TestCrash_at_any_request_while_entries_move(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.stop()
 	s.options.SliceThreshold = sliceThreshold
 	for _, member := range four[:3] {
 		s.join(member)
 	}
-	s.must(hub.Create(t.Context(), s.app))
+	s.must(s.hub.Create(t.Context(), s.app))
 	s.reconcileUntilKilled(1000)
 	s.readApp()
 	check := func(phase string, killed, want int) {
@@ -696,7 +716,7 @@ func (s *fixture) reconcileUntilKilled(writes int) bool {
 	var left atomic.Int64
 	left.Store(int64(writes))
 	var wasKilled atomic.Bool
-	config := rest.CopyConfig(granted)
+	config := rest.CopyConfig(s.hub.granted)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodGet && left.Add(-1) < 0 {
@@ -710,7 +730,7 @@ func (s *fixture) reconcileUntilKilled(writes int) bool {
 	s.must(err)
 	r := s.reconciler(c)
 	var list v1alpha1.AppServiceSliceList
-	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	for i := range list.Items { // as the events of the start
 		r.store.noteSlice(&list.Items[i])
 	}

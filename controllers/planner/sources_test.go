@@ -50,7 +50,7 @@ func newConfigured(t *testing.T, members ...string) *fixture {
 func (s *fixture) grantPropagation() {
 	s.Helper()
 	operator := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "operator-"}}
-	s.must(hub.Create(s.Context(), operator))
+	s.must(s.hub.Create(s.Context(), operator))
 	s.grantConfiguration(s.app.Namespace, "get", "list", "watch", "create", "delete")
 	s.grantConfiguration(operator.Name, "get", "create")
 	namespaces, err := sources.ParseNamespaces(s.app.Namespace)
@@ -61,8 +61,8 @@ func (s *fixture) grantPropagation() {
 func (s *fixture) grantConfiguration(namespace string, verbs ...string) {
 	s.Helper()
 	metadata := metav1.ObjectMeta{Namespace: namespace, Name: "propagation"}
-	s.must(hub.Create(s.Context(), &rbacv1.Role{ObjectMeta: metadata, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: verbs}}}))
-	s.must(hub.Create(s.Context(), &rbacv1.RoleBinding{
+	s.must(s.hub.Create(s.Context(), &rbacv1.Role{ObjectMeta: metadata, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps", "secrets"}, Verbs: verbs}}}))
+	s.must(s.hub.Create(s.Context(), &rbacv1.RoleBinding{
 		ObjectMeta: metadata, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: metadata.Name},
 		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "fleetwright"}},
 	}))
@@ -93,23 +93,23 @@ func (s *fixture) putSettings(text string) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "settings", Labels: map[string]string{v1alpha1.LabelPropagate: "true"}},
 		Data:       map[string]string{"settings": text},
 	}
-	if err := hub.Update(s.Context(), settings); client.IgnoreNotFound(err) != nil {
+	if err := s.hub.Update(s.Context(), settings); client.IgnoreNotFound(err) != nil {
 		s.Fatal(err)
 	} else if err != nil {
-		s.must(hub.Create(s.Context(), settings))
+		s.must(s.hub.Create(s.Context(), settings))
 	}
 }
 
 func (s *fixture) deleteSettings() {
 	s.Helper()
-	s.must(hub.Delete(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "settings"}}))
+	s.must(s.hub.Delete(s.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "settings"}}))
 }
 
 // snapshots returns the texts of the snapshots of settings by name.
 func (s *fixture) snapshots() map[string]string {
 	s.Helper()
 	var list corev1.ConfigMapList
-	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: s.app.Name}))
+	s.must(s.hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: s.app.Name}))
 	texts := map[string]string{}
 	for _, object := range list.Items {
 		texts[object.Name] = object.Data["settings"]
@@ -122,7 +122,7 @@ func (s *fixture) snapshots() map[string]string {
 func (s *fixture) revisionTexts() map[int64]string {
 	s.Helper()
 	var list appsv1.ControllerRevisionList
-	s.must(hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
+	s.must(s.hub.List(s.Context(), &list, client.InNamespace(s.app.Namespace)))
 	snapshots, texts := s.snapshots(), map[int64]string{}
 	for i := range list.Items {
 		stored, err := revision.Read(s.app, &list.Items[i])
@@ -169,6 +169,7 @@ func (s *fixture) waitForConfigured(want string) {
 }
 
 func TestChange_of_a_source_is_a_revision(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east")
 	lines := slices.DeleteFunc(s.sent.lines(), func(line string) bool { return line == "POST secrets" }) // the key
 	want := []string{"PATCH appservices/web", "POST configmaps", "POST controllerrevisions", "PATCH appservices/web/status", "PATCH appservices/web/status"}
@@ -214,13 +215,14 @@ func TestChange_of_a_source_is_a_revision(t *testing.T) {
 
 // The same content in another version of the source is no revision.
 func TestSource_with_the_same_content_is_no_revision(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east")
 	before := s.settings()
 	s.sent.reset()
 	settings := &corev1.ConfigMap{}
-	s.must(hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: "settings"}, settings))
+	s.must(s.hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: "settings"}, settings))
 	metav1.SetMetaDataAnnotation(&settings.ObjectMeta, "example.com/note", "another version")
-	s.must(hub.Update(t.Context(), settings))
+	s.must(s.hub.Update(t.Context(), settings))
 	wait.Eventually(t, func() error {
 		if s.settings().ObservedVersion == before.ObservedVersion {
 			return fmt.Errorf("status.configuration is %+v", s.settings())
@@ -235,6 +237,7 @@ func TestSource_with_the_same_content_is_no_revision(t *testing.T) {
 // The snapshots of content that is withdrawn are deleted when no stored revision names them any more,
 // also after a restart. It is enough to lower the limit of the history.
 func TestSnapshots_of_withdrawn_content_are_deleted(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Configuration = nil })
 	s.waitForRevision(2)
@@ -262,6 +265,7 @@ func TestSnapshots_of_withdrawn_content_are_deleted(t *testing.T) {
 
 // Invariant 2: a source that is gone changes nothing that runs.
 func TestSource_that_is_deleted_changes_nothing(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east")
 	s.deleteSettings()
 	s.waitForConfigured(v1alpha1.ReasonSourceDeleted)
@@ -284,6 +288,7 @@ func TestSource_that_is_deleted_changes_nothing(t *testing.T) {
 
 // The spec waits until the source exists, also if the operator is restarted.
 func TestEdit_waits_until_its_source_exists(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east")
 	s.stop()
 	s.grantPropagation()
@@ -309,6 +314,7 @@ func TestEdit_waits_until_its_source_exists(t *testing.T) {
 }
 
 func TestContent_of_the_stable_revision_cancels_a_rollout(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east", "south", "west")
 	s.edit(inStages)
 	s.waitForReason(v1alpha1.ReasonCompleted)
@@ -333,6 +339,7 @@ func TestContent_of_the_stable_revision_cancels_a_rollout(t *testing.T) {
 
 // While a snapshot cannot be created, the status says so, and everything else goes on.
 func TestConfiguration_that_cannot_be_stored_stops_nothing_else(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east")
 	s.sent.refuseWrites("/configmaps")
 	s.putSettings("debug=true")
@@ -362,6 +369,7 @@ func TestConfiguration_that_cannot_be_stored_stops_nothing_else(t *testing.T) {
 
 // A new AppService whose first snapshot cannot be created says so, and continues by itself.
 func TestNew_AppService_whose_configuration_cannot_be_stored(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east")
 	s.stop()
 	s.grantPropagation()
@@ -404,11 +412,12 @@ func TestLimits_of_a_status_have_the_configuration(t *testing.T) {
 
 // A cluster gets no revision whose snapshot is gone, and those that have it keep it.
 func TestRevision_whose_snapshot_is_lost_is_not_assigned(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east")
 	snapshot := s.settings().Snapshot
 	s.deleteSettings()
 	s.waitForConfigured(v1alpha1.ReasonSourceDeleted)
-	s.must(hub.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: snapshot}}))
+	s.must(s.hub.Delete(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: snapshot}}))
 	s.waitForConfigured(v1alpha1.ReasonSnapshotMissing)
 	s.join("west")
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterPending, waitsFor(v1alpha1.ReasonSnapshotMissing)))
@@ -420,6 +429,7 @@ func TestRevision_whose_snapshot_is_lost_is_not_assigned(t *testing.T) {
 
 // A content that is updated in place reaches the clusters without a revision.
 func TestContent_that_is_updated_in_place_is_counted(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east", "west")
 	s.stop()
 	s.grantPropagation()
@@ -469,6 +479,7 @@ func TestContent_that_is_updated_in_place_is_counted(t *testing.T) {
 
 // The operator is killed after each request of a change, and started again.
 func TestConfiguration_although_the_operator_is_killed(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east", "west")
 	s.stop()
 	texts := []string{"debug=false"}
@@ -514,7 +525,7 @@ func (s *fixture) planUntilKilled(writes int) bool {
 	var left atomic.Int64
 	left.Store(int64(writes))
 	var wasKilled atomic.Bool
-	limited := rest.CopyConfig(granted)
+	limited := rest.CopyConfig(s.hub.granted)
 	limited.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			if r.Method != http.MethodGet && left.Add(-1) < 0 {
@@ -530,7 +541,7 @@ func (s *fixture) planUntilKilled(writes int) bool {
 	defer cancel()
 	options := s.options
 	options.Sources = s.newSources(ctx, limited)
-	r := newReconciler(c, hub, events.NewFakeRecorder(100), s.observations, options)
+	r := newReconciler(c, s.hub, events.NewFakeRecorder(100), s.observations, options)
 	wait.Eventually(s.T, func() error {
 		r.throttle.forget(s.app.UID)
 		result, err := r.Reconcile(ctx, s.request())
@@ -561,13 +572,14 @@ func (s *fixture) settingsCondition() []metav1.Condition {
 func (s *fixture) settingsVersion() string {
 	s.Helper()
 	object := &corev1.ConfigMap{}
-	s.must(hub.Get(s.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: "settings"}, object))
+	s.must(s.hub.Get(s.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: "settings"}, object))
 	return string(object.UID) + "/" + object.ResourceVersion
 }
 
 // A new process has to list the revisions of an AppService with configuration before its first
 // plan. If it may not, everything goes on that needs no content.
 func TestAppService_with_configuration_is_planned_although_its_revisions_cannot_be_listed(t *testing.T) {
+	t.Parallel()
 	s := newConfigured(t, "east")
 	s.stop()
 	s.options.PodSecurityLevel = podsecurity.Baseline

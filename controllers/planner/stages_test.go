@@ -110,6 +110,7 @@ func (s *fixture) checkRestart(members ...string) {
 }
 
 func TestRestart_in_a_rollout_writes_nothing(t *testing.T) {
+	t.Parallel()
 	members := []string{"east", "south", "west"}
 	s := newSoaking(t, members...)
 	s.checkRestart(members...)
@@ -127,6 +128,7 @@ func TestRestart_in_a_rollout_writes_nothing(t *testing.T) {
 
 // A template that failed is tried again as a new revision, and only once for each annotation.
 func TestRetry_is_a_new_revision(t *testing.T) {
+	t.Parallel()
 	members := []string{"east", "west"}
 	s := newSoaking(t, members...)
 	s.edit(annotate(v1alpha1.AnnotationAbort, "2"))
@@ -144,6 +146,7 @@ func TestRetry_is_a_new_revision(t *testing.T) {
 // A template that was canceled is a new revision when it comes back: an approval of the canceled one
 // must not count for it.
 func TestCanceled_template_that_comes_back_is_a_new_revision(t *testing.T) {
+	t.Parallel()
 	members := []string{"east", "west"}
 	s := newSoaking(t, members...)
 	s.editImage("web:1", members...)
@@ -158,13 +161,14 @@ func TestCanceled_template_that_comes_back_is_a_new_revision(t *testing.T) {
 // The operator is killed after each write of a new revision. No status names a revision that is not
 // stored, and each edit has one revision.
 func TestCrash_at_any_request_of_a_new_revision(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t)
 	s.stop()
 	for _, member := range []string{"east", "west"} {
 		s.join(member)
 	}
 	inStages(s.app)
-	s.must(hub.Create(t.Context(), s.app))
+	s.must(s.hub.Create(t.Context(), s.app))
 	s.reconcileUntilKilled(1000)
 	isOver := false
 	for killed := 0; !isOver; killed++ {
@@ -202,6 +206,7 @@ func (s *fixture) checkNamedRevisions() {
 // A backup has the AppService without its status. The members know which revision they run, and the
 // rollout begins again with the one that most of them run as the stable one.
 func TestRollout_on_a_hub_that_is_restored_without_a_status(t *testing.T) {
+	t.Parallel()
 	members := []string{"east", "south", "west"}
 	s := newSoaking(t, members...)
 	s.stop()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -24,13 +25,18 @@ import (
 	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
-// All tests share this hub, one after the other, because MemberClusters have no namespace.
-var (
-	environment = servertest.New("../../config/crd/bases")
-	kinds       = runtime.NewScheme()
-	hub         client.Client // the administrator's, without a cache
-	granted     *rest.Config  // with the rights of config/rbac and no other
-)
+// hubs are the shared hubs that no test uses. A test has one to itself, because MemberClusters have no
+// namespace. These tests mostly wait, so more of them may run in parallel than the machine has
+// processors.
+var hubs = make(chan *testHub, 4)
+
+// testHub is an API server with the CRDs of a hub.
+type testHub struct {
+	client.Client              // the administrator's, without a cache
+	granted       *rest.Config // with the rights of config/rbac and no other
+}
+
+var kinds = runtime.NewScheme()
 
 func TestMain(m *testing.M) {
 	flag.Parse()
@@ -38,25 +44,61 @@ func TestMain(m *testing.M) {
 		klog.SetLogger(logr.Discard())
 	}
 	ctrl.SetLogger(klog.Background())
-	os.Exit(servertest.Run(m.Run, func() error { return connect(environment) }, environment))
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds), flag.Set("test.parallel", strconv.Itoa(cap(hubs)))); err != nil {
+		panic(err)
+	}
+	var environments []*envtest.Environment
+	for range cap(hubs) {
+		environments = append(environments, newEnvironment())
+	}
+	connectAll := func() error {
+		for _, environment := range environments {
+			hub, err := connect(environment)
+			if err != nil {
+				return err
+			}
+			hubs <- hub
+		}
+		return nil
+	}
+	os.Exit(servertest.Run(m.Run, connectAll, environments...))
 }
 
-// connect sets the clients to those of an API server.
-func connect(environment *envtest.Environment) (err error) {
-	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
-		return err
+func newEnvironment() *envtest.Environment { return servertest.New("../../config/crd/bases") }
+
+// takeHub returns a shared hub that no other test uses until this one ends.
+func takeHub(t *testing.T) *testHub {
+	hub := <-hubs
+	t.Cleanup(func() { hubs <- hub })
+	return hub
+}
+
+// ownHub returns a hub that ends with the test.
+func ownHub(t *testing.T) *testHub {
+	t.Helper()
+	environment := newEnvironment()
+	servertest.Start(t, environment)
+	hub, err := connect(environment)
+	if err != nil {
+		t.Fatal(err)
 	}
-	if hub, err = client.New(environment.Config, client.Options{Scheme: kinds}); err != nil {
-		return err
+	return hub
+}
+
+func connect(environment *envtest.Environment) (*testHub, error) {
+	admin, err := client.New(environment.Config, client.Options{Scheme: kinds})
+	if err != nil {
+		return nil, err
 	}
-	return grant(environment)
+	granted, err := grant(environment, admin)
+	return &testHub{admin, granted}, err
 }
 
 // grant gives a user the permissions in config/rbac.
-func grant(environment *envtest.Environment) error {
+func grant(environment *envtest.Environment, admin client.Client) (*rest.Config, error) {
 	file, err := os.ReadFile("../../config/rbac/role.yaml")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	for document := range strings.SplitSeq(string(file), "---\n") {
 		role := &rbacv1.ClusterRole{}
@@ -69,16 +111,16 @@ func grant(environment *envtest.Environment) error {
 			Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: "fleetwright"}},
 		}
 		ctx := context.Background()
-		if err := errors.Join(hub.Create(ctx, role), hub.Create(ctx, binding)); err != nil {
-			return err
+		if err := errors.Join(admin.Create(ctx, role), admin.Create(ctx, binding)); err != nil {
+			return nil, err
 		}
 		user, err := environment.AddUser(envtest.User{Name: "fleetwright"}, environment.Config)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		granted = user.Config()
+		granted := user.Config()
 		granted.QPS = -1
-		return nil
+		return granted, nil
 	}
-	return errors.New("config/rbac has no ClusterRole")
+	return nil, errors.New("config/rbac has no ClusterRole")
 }

@@ -20,16 +20,16 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/internal/servertest"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // Invariant 2: the deletion of a namespace on the hub is not evidence that members are to delete
 // their workloads.
 func TestNamespace_deletion_removes_nothing_from_members(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
-	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
-	s.must(hub.Delete(t.Context(), s.app)) // as the namespace controller does
+	s.must(s.hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(s.hub.Delete(t.Context(), s.app)) // as the namespace controller does
 	s.waitForDeletion()
 	s.checkNeverRemoving()
 	s.waitForEventIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %[1]s/web is deleted with Namespace %[1]s; 2 clusters keep the workload", s.app.Namespace))
@@ -38,32 +38,34 @@ func TestNamespace_deletion_removes_nothing_from_members(t *testing.T) {
 // Invariant 2: AppServices share the reads of their namespace. The read for one that a user has
 // deleted is no evidence for another one that is deleted with the namespace a moment later.
 func TestNamespace_deletion_is_noticed_right_after_the_deletion_of_another_AppService(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.stop()
 	other := s.app.DeepCopy()
 	other.Name, other.ResourceVersion, other.UID = "other", "", ""
-	s.must(hub.Create(t.Context(), other))
-	r := s.reconciler(hub)
+	s.must(s.hub.Create(t.Context(), other))
+	r := s.reconciler(s.hub)
 	s.delete()
 	s.reconcileWith(r, s.key())
 	s.readApp()
 	if s.app.Status.Clusters[0].Phase != v1alpha1.ClusterRemoving {
 		t.Fatalf("the deleted AppService is %+v", s.app.Status.Clusters[0])
 	}
-	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
-	s.must(hub.Delete(t.Context(), other)) // as the namespace controller does
+	s.must(s.hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(s.hub.Delete(t.Context(), other)) // as the namespace controller does
 	s.reconcileWith(r, client.ObjectKeyFromObject(other))
-	if err := hub.Get(t.Context(), client.ObjectKeyFromObject(other), other); !apierrors.IsNotFound(err) {
+	if err := s.hub.Get(t.Context(), client.ObjectKeyFromObject(other), other); !apierrors.IsNotFound(err) {
 		t.Errorf("the AppService is not released: %v, %+v", err, other.Status.Clusters)
 	}
 }
 
 // A deletion reads the namespace and the CRD again and again, but not for each reconcile.
 func TestDeletion_shares_the_reads_of_the_namespace_and_the_CRD(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.stop()
-	live := &countingReader{Reader: hub}
-	r := newReconciler(hub, live, events.NewFakeRecorder(10), s.observations, s.options)
+	live := &countingReader{Reader: s.hub}
+	r := newReconciler(s.hub, live, events.NewFakeRecorder(10), s.observations, s.options)
 	s.delete()
 	start := time.Now()
 	for range 10 {
@@ -79,7 +81,7 @@ func TestDeletion_shares_the_reads_of_the_namespace_and_the_CRD(t *testing.T) {
 func (s *fixture) reconcileWith(r *Reconciler, key client.ObjectKey) reconcile.Result {
 	s.Helper()
 	app := &v1alpha1.AppService{}
-	s.must(hub.Get(s.Context(), key, app))
+	s.must(s.hub.Get(s.Context(), key, app))
 	r.throttle.allowPlan(app.UID)
 	result, err := r.Reconcile(s.Context(), reconcile.Request{NamespacedName: key})
 	s.must(err)
@@ -89,9 +91,10 @@ func (s *fixture) reconcileWith(r *Reconciler, key client.ObjectKey) reconcile.R
 // The progress of a deletion is written once per second, without the burst that other changes have.
 // The removal of the finalizer does not wait for that.
 func TestDeletion_writes_few_statuses(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.stop()
-	r := s.reconciler(hub)
+	r := s.reconciler(s.hub)
 	s.delete()
 	s.reconcileWith(r, s.key())
 	s.readApp()
@@ -110,6 +113,7 @@ func TestDeletion_writes_few_statuses(t *testing.T) {
 }
 
 func TestNamespace_deletion_ends_the_deletion_of_its_AppServices(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.setReady("west", metav1.ConditionFalse)
 	s.delete()
@@ -117,7 +121,7 @@ func TestNamespace_deletion_ends_the_deletion_of_its_AppServices(t *testing.T) {
 	if pause := s.reconcileOnce().RequeueAfter; pause != 10*time.Second {
 		t.Errorf("RequeueAfter is %v, want 10s", pause)
 	}
-	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(s.hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.reconcileOnce()
 	s.waitForDeletion()
 	// The AppService was deleted before the namespace: the workload on west is removed when west
@@ -127,12 +131,13 @@ func TestNamespace_deletion_ends_the_deletion_of_its_AppServices(t *testing.T) {
 
 // Invariant 8: the tombstone is written before the AppService is released.
 func TestNamespace_deletion_adds_a_tombstone_first(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "west")
 	s.setReady("west", metav1.ConditionFalse)
 	s.delete()
 	s.waitForEntries(s.unreachableEntry("west"))
 	s.stop()
-	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(s.hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.start()
 	s.waitForDeletion()
 	wait.Eventually(t, s.sent.checkResponses) // the deletion is seen before the response arrives
@@ -154,11 +159,13 @@ func TestNamespace_deletion_adds_a_tombstone_first(t *testing.T) {
 }
 
 func TestCRD_deletion_removes_nothing_from_members(t *testing.T) {
-	ownHub(t)
-	s := newRunning(t, "east", "west")
+	t.Parallel()
+	s := newFixtureOn(ownHub(t), t, "east", "west")
+	s.createPlanned("east", "west")
+	s.reportReady("east", "west")
 	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: crdName}}
 	crd.SetGroupVersionKind(crdKind)
-	s.must(hub.Delete(t.Context(), crd)) // the API server deletes every AppService then
+	s.must(s.hub.Delete(t.Context(), crd)) // the API server deletes every AppService then
 	s.waitForDeletion()
 	s.checkNeverRemoving()
 	s.waitForEventIn("default", v1alpha1.ReasonNamespaceOrCRDDeleted, "web", fmt.Sprintf("AppService %s/web is deleted with CustomResourceDefinition %s; 2 clusters keep the workload", s.app.Namespace, crdName))
@@ -179,11 +186,12 @@ func (u failingReader) Get(ctx context.Context, key client.ObjectKey, into clien
 
 // Invariant 2: a failed read is not evidence.
 func TestDeletion_waits_until_the_namespace_and_the_CRD_are_read(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east")
 	s.stop()
 	s.delete()
 	for _, kind := range []string{namespaceKind.Kind, crdKind.Kind} {
-		r := newReconciler(hub, failingReader{hub, kind}, events.NewFakeRecorder(10), s.observations, s.options)
+		r := newReconciler(s.hub, failingReader{s.hub, kind}, events.NewFakeRecorder(10), s.observations, s.options)
 		if _, err := r.Reconcile(t.Context(), s.request()); err == nil || !strings.Contains(err.Error(), "forbidden") {
 			t.Errorf("%s cannot be read: the error is %v", kind, err)
 		}
@@ -199,6 +207,7 @@ func TestDeletion_waits_until_the_namespace_and_the_CRD_are_read(t *testing.T) {
 // After its status was lost, the AppService may run on any cluster. Reachable clusters get
 // a Removing entry, the others a tombstone.
 func TestDeletion_without_status_removes_from_every_cluster(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.stop()
 	s.setReady("west", metav1.ConditionFalse)
@@ -214,6 +223,7 @@ func TestDeletion_without_status_removes_from_every_cluster(t *testing.T) {
 
 // If no cluster is reachable, each one gets a tombstone.
 func TestDeletion_without_status_and_reachable_clusters_adds_tombstones(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "west")
 	s.stop()
 	s.setReady("west", metav1.ConditionFalse)
@@ -226,11 +236,12 @@ func TestDeletion_without_status_and_reachable_clusters_adds_tombstones(t *testi
 
 // Invariant 2: the deletion of a namespace is not evidence, even if the status was lost.
 func TestNamespace_deletion_adds_no_tombstone_without_status(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.stop()
 	s.setReady("west", metav1.ConditionFalse)
 	s.clearStatus()
-	s.must(hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
+	s.must(s.hub.Delete(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: s.app.Namespace}}))
 	s.delete()
 	s.start()
 	s.waitForDeletion()
@@ -240,6 +251,7 @@ func TestNamespace_deletion_adds_no_tombstone_without_status(t *testing.T) {
 
 // An AppService that was never planned on a cluster is released at once.
 func TestDeletion_without_entries_waits_for_no_cluster(t *testing.T) {
+	t.Parallel()
 	s := newFixture(t, "east")
 	s.app.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"tier": "none"}}}}
 	s.createApp()
@@ -250,7 +262,7 @@ func TestDeletion_without_entries_waits_for_no_cluster(t *testing.T) {
 		}
 		return nil
 	})
-	s.must(hub.Delete(t.Context(), s.app))
+	s.must(s.hub.Delete(t.Context(), s.app))
 	s.waitForDeletion()
 	s.checkNeverRemoving()
 }
@@ -260,17 +272,5 @@ func (s *fixture) clearStatus() {
 	s.Helper()
 	s.readApp()
 	s.app.Status = v1alpha1.AppServiceStatus{ObservedGeneration: -1}
-	s.must(hub.Status().Update(s.Context(), s.app))
-}
-
-// ownHub runs the test on an API server of its own.
-func ownHub(t *testing.T) {
-	t.Helper()
-	sharedHub, sharedGranted := hub, granted
-	environment := servertest.New("../../config/crd/bases")
-	servertest.Start(t, environment)
-	t.Cleanup(func() { hub, granted = sharedHub, sharedGranted })
-	if err := connect(environment); err != nil {
-		t.Fatal(err)
-	}
+	s.must(s.hub.Status().Update(s.Context(), s.app))
 }

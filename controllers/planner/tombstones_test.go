@@ -23,7 +23,7 @@ func (s *fixture) waitForTombstones(want ...v1alpha1.AbandonedAppService) {
 	s.Helper()
 	wait.Eventually(s.T, func() error {
 		west := &v1alpha1.MemberCluster{}
-		s.must(hub.Get(s.Context(), client.ObjectKey{Name: "west"}, west))
+		s.must(s.hub.Get(s.Context(), client.ObjectKey{Name: "west"}, west))
 		if diff := cmp.Diff(want, west.Status.Abandoned); diff != "" {
 			return fmt.Errorf("tombstones (-want +got):\n%s", diff)
 		}
@@ -47,6 +47,7 @@ func (s *fixture) tombstoneOf(placement int64) v1alpha1.AbandonedAppService {
 
 // Invariant 8: the tombstone is written before the AppService is released.
 func TestAbandoned_cluster_has_a_tombstone_before_the_deletion_ends(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "west")
 	s.setReady("west", metav1.ConditionFalse)
 	s.waitForEntries(s.unknownEntry("west"))
@@ -78,6 +79,7 @@ func TestAbandoned_cluster_has_a_tombstone_before_the_deletion_ends(t *testing.T
 }
 
 func TestAbandoned_cluster_has_no_tombstone_with_deletionPolicy_Orphan(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "west")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.DeletionPolicy = v1alpha1.DeletionOrphan })
 	s.setReady("west", metav1.ConditionFalse)
@@ -89,6 +91,7 @@ func TestAbandoned_cluster_has_no_tombstone_with_deletionPolicy_Orphan(t *testin
 }
 
 func TestAbandoned_cluster_without_Secret_is_released_at_once(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.detach("west")
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady), s.entry("west", v1alpha1.ClusterDetached, withReason(v1alpha1.ReasonClusterDetached,
@@ -100,6 +103,7 @@ func TestAbandoned_cluster_without_Secret_is_released_at_once(t *testing.T) {
 
 // The Secret may return at any time, together with the workload.
 func TestDeletion_leaves_a_tombstone_on_a_member_whose_Secret_is_missing(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "west")
 	s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Status.SecretMissingSince = new(metav1.Now()) })
 	detached := s.entry("west", v1alpha1.ClusterDetached, withReason(v1alpha1.ReasonClusterDetached,
@@ -111,7 +115,7 @@ func TestDeletion_leaves_a_tombstone_on_a_member_whose_Secret_is_missing(t *test
 	s.waitForTombstones()
 	s.stop()
 	s.app.Status.Clusters[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Minute))
-	s.must(hub.Status().Update(t.Context(), s.app))
+	s.must(s.hub.Status().Update(t.Context(), s.app))
 	s.start()
 	s.waitForDeletion()
 	s.waitForTombstones(s.tombstone())
@@ -121,6 +125,7 @@ func TestDeletion_leaves_a_tombstone_on_a_member_whose_Secret_is_missing(t *test
 // The tombstone is removed before the entry is written. Otherwise delivery would delete the objects
 // of the entry.
 func TestTombstone_is_removed_before_the_cluster_is_chosen_again(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	s.edit(onlyOn("east"))
@@ -142,6 +147,7 @@ func TestTombstone_is_removed_before_the_cluster_is_chosen_again(t *testing.T) {
 // Otherwise neither a tombstone nor an entry would account for the objects on the cluster, until
 // the throttle allows to write the entry.
 func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	taint := func(taints ...v1alpha1.Taint) {
@@ -152,7 +158,7 @@ func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterReady))
 	s.stop()
 	taint()
-	r := s.reconciler(hub)
+	r := s.reconciler(s.hub)
 	r.throttle.delayWrites(s.app.UID)
 	result, err := r.Reconcile(t.Context(), s.request())
 	s.must(err)
@@ -170,6 +176,7 @@ func TestTombstone_stays_until_the_entry_may_be_written(t *testing.T) {
 
 // Otherwise the last observation of the removed workload would make the new entry Ready.
 func TestCluster_that_is_chosen_again_is_Pending_although_the_response_to_the_last_write_was_lost(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "east", "west")
 	s.edit(annotate(v1alpha1.AnnotationAbandon, "west"))
 	s.sent.loseResponses(statusWrite[len("PATCH "):])
@@ -184,6 +191,7 @@ func TestCluster_that_is_chosen_again_is_Pending_although_the_response_to_the_la
 
 // The status has other writers: the tombstones of other AppServices stay.
 func TestAbandoned_clusters_keep_other_tombstones(t *testing.T) {
+	t.Parallel()
 	s := newRunning(t, "west")
 	other := v1alpha1.AbandonedAppService{Namespace: "shop", Name: "other", UID: "uid-other"}
 	s.patchMember("west", func(m *v1alpha1.MemberCluster) { m.Status.Abandoned = []v1alpha1.AbandonedAppService{other} })

@@ -76,12 +76,18 @@ func run(ctx context.Context, args []string) error {
 	defer stop()
 	go r.pulseUntilDone(pulsing)
 	ended := make(chan error)
-	for _, g := range parts {
-		go func() { ended <- runGroup(ctx, r, g, flags) }()
+	for _, isRaced := range []bool{true, false} {
+		go func() {
+			var err error
+			for _, g := range parts {
+				if g.isRaced == isRaced {
+					err = errors.Join(err, runGroup(ctx, r, g, flags))
+				}
+			}
+			ended <- err
+		}()
 	}
-	for range parts {
-		err = errors.Join(err, <-ended)
-	}
+	err = errors.Join(<-ended, <-ended)
 	if err := errors.Join(err, ctx.Err()); err != nil {
 		return err
 	}

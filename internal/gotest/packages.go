@@ -62,7 +62,7 @@ func list(ctx context.Context, patterns []string) ([]listed, error) {
 	return packages, nil
 }
 
-// group is packages whose tests run by one command. All groups run side by side.
+// group is packages whose tests run by one command.
 type group struct {
 	title    string
 	isRaced  bool
@@ -114,11 +114,13 @@ func groups(which string, packages []listed, isSample bool) ([]group, error) {
 		{title: fmt.Sprintf("with the race detector, one test in %d", racedTests), isRaced: true, atOnce: few, flags: []string{"-run=" + pattern}, packages: paths(sampled)},
 		{title: "without it, the other tests", atOnce: processors, flags: []string{"-skip=" + pattern}, packages: paths(divided)},
 		{title: "with the race detector", isRaced: true, atOnce: few, packages: paths(raced)},
-		{title: "without it", atOnce: processors, packages: paths(plain)},
+		{title: "without it", atOnce: processors + 1, packages: paths(plain)},
 	}
 	all = slices.DeleteFunc(all, func(g group) bool { return len(g.packages) == 0 })
-	if len(all) == 1 {
-		all[0].atOnce = processors
+	if !slices.ContainsFunc(all, func(g group) bool { return !g.isRaced }) {
+		for i := range all {
+			all[i].atOnce = processors
+		}
 	}
 	return all, nil
 }
