@@ -42,7 +42,7 @@ var (
 	onHub        = newServer("../../config/crd/bases")
 	onMember     = newServer()
 	hubCached    cluster.Cluster // reads from a cache, as in the operator
-	hubRequests  traffic         // the requests that hubCached sent to the hub
+	hubRequests  traffic         // the requests of all tests that hubCached sent to the hub; never reset
 	memberConfig *rest.Config    // the member, with exactly the permissions of config/member
 )
 

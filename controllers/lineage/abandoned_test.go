@@ -40,7 +40,7 @@ func (f *fleet) waitForTombstones(name string, want int) {
 	f.Helper()
 	f.eventually(fmt.Sprintf("%d tombstones", want), func() error {
 		mc := &v1alpha1.MemberCluster{}
-		f.must(hub.Get(f.Context(), client.ObjectKey{Name: name}, mc))
+		f.must(f.hub.Get(f.Context(), client.ObjectKey{Name: name}, mc))
 		if len(mc.Status.Abandoned) != want {
 			return fmt.Errorf("tombstones: %v", mc.Status.Abandoned)
 		}
@@ -65,6 +65,7 @@ func newAbandonedOnWest(t *testing.T) *fleet {
 
 // The tombstone is older than the second placement of the workload on that member.
 func TestRestored_tombstone_does_not_delete_a_workload_that_was_placed_again(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, withImage("web:1", 2), placeOnBlue)
 	f.setColor("east", "blue")
 	f.setColor("west", "blue")
@@ -81,7 +82,7 @@ func TestRestored_tombstone_does_not_delete_a_workload_that_was_placed_again(t *
 
 	// The cluster comes back and is cleaned. A label selects it again, without an edit of the
 	// AppService.
-	f.must(members["west"].Delete(t.Context(), f.deployment("west"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	f.must(f.members["west"].Delete(t.Context(), f.deployment("west"), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 	f.reconnect("west")
 	f.waitForTombstones("west", 0)
 	f.setColor("west", "blue")
@@ -100,6 +101,7 @@ func TestRestored_tombstone_does_not_delete_a_workload_that_was_placed_again(t *
 
 // Any tombstone of an AppService that exists may be such an old one.
 func TestTombstone_of_an_existing_AppService_leaves_the_removal_to_the_planner(t *testing.T) {
+	t.Parallel()
 	f := newAbandonedOnWest(t)
 	f.waitForEntries(map[string]string{"east": "Ready"})
 	f.reconnect("west")
@@ -123,23 +125,24 @@ func TestTombstone_of_an_existing_AppService_leaves_the_removal_to_the_planner(t
 func (f *fleet) recreateWhileAbandoned(change func(*v1alpha1.AppService)) {
 	f.Helper()
 	f.disconnect("west")
-	f.must(hub.Delete(f.Context(), f.app))
+	f.must(f.hub.Delete(f.Context(), f.app))
 	f.abandon("west")
 	f.eventually("the AppService to be deleted", func() error {
 		f.collectGarbage("east")
 		got := &v1alpha1.AppService{}
-		if err := hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), got); err == nil {
+		if err := f.hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), got); err == nil {
 			return fmt.Errorf("%+v", got.Status.Clusters)
 		}
 		return nil
 	})
 	f.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: f.app.Name}, Spec: f.app.Spec}
 	change(f.app)
-	f.must(hub.Create(f.Context(), f.app))
+	f.must(f.hub.Create(f.Context(), f.app))
 	f.waitForReady("east")
 }
 
 func TestAbandoned_AppService_that_is_recreated_takes_over_its_workload(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, withImage("web:1", 2))
 	f.waitForReady("east", "west")
 	_, was := f.workload("west")
@@ -163,6 +166,7 @@ func TestAbandoned_AppService_that_is_recreated_takes_over_its_workload(t *testi
 }
 
 func TestAbandoned_AppService_that_is_recreated_elsewhere_is_removed(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, withImage("web:1", 2))
 	f.waitForReady("east", "west")
 	f.recreateWhileAbandoned(func(app *v1alpha1.AppService) {

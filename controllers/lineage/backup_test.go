@@ -25,18 +25,18 @@ func (f *fleet) backup() backup {
 	add := func(kind, key, namespace, name string) {
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(v1alpha1.GroupVersion.WithKind(kind))
-		f.must(hub.Get(f.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object))
+		f.must(f.hub.Get(f.Context(), client.ObjectKey{Namespace: namespace, Name: name}, object))
 		value, err := object.MarshalJSON()
 		f.must(err)
 		b.keys, b.values = append(b.keys, "/registry/"+v1alpha1.GroupVersion.Group+"/"+key), append(b.values, value)
 	}
 	add("AppService", "appservices/"+f.app.Namespace+"/"+f.app.Name, f.app.Namespace, f.app.Name)
 	var slices v1alpha1.AppServiceSliceList
-	f.must(hub.List(f.Context(), &slices, client.InNamespace(f.app.Namespace)))
+	f.must(f.hub.List(f.Context(), &slices, client.InNamespace(f.app.Namespace)))
 	for _, slice := range slices.Items {
 		add("AppServiceSlice", "appserviceslices/"+slice.Namespace+"/"+slice.Name, slice.Namespace, slice.Name)
 	}
-	for name := range members {
+	for name := range f.members {
 		add("MemberCluster", "memberclusters/"+name, "", name)
 	}
 	return b
@@ -52,7 +52,7 @@ func (f *fleet) restore(b backup) {
 		// encoding/json.
 		body, err := json.Marshal(map[string][]byte{"key": []byte(b.keys[i]), "value": b.values[i]})
 		f.must(err)
-		url := hub.environment.ControlPlane.Etcd.URL.JoinPath("/v3/kv/put").String()
+		url := f.hub.environment.ControlPlane.Etcd.URL.JoinPath("/v3/kv/put").String()
 		request, err := http.NewRequestWithContext(f.Context(), http.MethodPost, url, bytes.NewReader(body))
 		f.must(err)
 		response, err := http.DefaultClient.Do(request)

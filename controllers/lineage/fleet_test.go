@@ -42,6 +42,7 @@ import (
 // becomes available only if the test makes it available.
 type fleet struct {
 	*testing.T
+	*servers
 	app      *v1alpha1.AppService
 	operator *operator
 	// sliceThreshold is the number of entries above which the operator moves them to slices.
@@ -79,16 +80,16 @@ func newFleet(t *testing.T, changes ...func(*v1alpha1.AppService)) *fleet {
 // newFleetWith creates a fleet whose operator has entries in slices above a threshold.
 func newFleetWith(t *testing.T, sliceThreshold int, changes ...func(*v1alpha1.AppService)) *fleet {
 	t.Helper()
-	f := &fleet{T: t, app: &v1alpha1.AppService{}, sliceThreshold: sliceThreshold}
+	f := &fleet{T: t, servers: takeServers(t), app: &v1alpha1.AppService{}, sliceThreshold: sliceThreshold}
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
-	f.must(hub.Create(t.Context(), namespace))
-	for name := range members {
+	f.must(f.hub.Create(t.Context(), namespace))
+	for name := range f.members {
 		mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{"at": name}}}
-		f.must(hub.Create(t.Context(), mc))
+		f.must(f.hub.Create(t.Context(), mc))
 		t.Cleanup(func() {
 			ctx, cancel := background()
 			defer cancel()
-			f.must(client.IgnoreNotFound(hub.Delete(ctx, mc)))
+			f.must(client.IgnoreNotFound(f.hub.Delete(ctx, mc)))
 		})
 		f.setReady(name, metav1.ConditionTrue)
 	}
@@ -97,7 +98,7 @@ func newFleetWith(t *testing.T, sliceThreshold int, changes ...func(*v1alpha1.Ap
 	for _, change := range changes {
 		change(f.app)
 	}
-	f.must(hub.Create(t.Context(), f.app))
+	f.must(f.hub.Create(t.Context(), f.app))
 	f.start()
 	return f
 }
@@ -112,7 +113,7 @@ func (f *fleet) must(err error) {
 // start starts a new operator and engages all members that are Ready.
 func (f *fleet) start() {
 	f.Helper()
-	manager, err := ctrl.NewManager(hub.environment.Config, ctrl.Options{
+	manager, err := ctrl.NewManager(f.hub.environment.Config, ctrl.Options{
 		Scheme:     kinds,
 		Cache:      cache.Options{DefaultNamespaces: map[string]cache.Config{f.app.Namespace: {}}},
 		Metrics:    metricsserver.Options{BindAddress: "0"},
@@ -122,7 +123,7 @@ func (f *fleet) start() {
 	observations := planner.NewObservations()
 	_, err = planner.SetupWithManager(manager, observations, planner.Options{SliceThreshold: f.sliceThreshold})
 	f.must(err)
-	none, err := sources.New(hub.environment.Config, sources.Options{}) // nothing is propagated
+	none, err := sources.New(f.hub.environment.Config, sources.Options{}) // nothing is propagated
 	f.must(err)
 	older := reader.New(manager.GetAPIReader(), reader.NeverRestored)
 	contents := snapshots.NewReader(manager.GetAPIReader(), snapshots.MaxInUse, none)
@@ -148,9 +149,9 @@ func (f *fleet) start() {
 	if !manager.GetCache().WaitForCacheSync(f.Context()) {
 		f.Fatal("the hub's cache does not sync")
 	}
-	for name := range members {
+	for name := range f.members {
 		mc := &v1alpha1.MemberCluster{}
-		f.must(hub.Get(f.Context(), client.ObjectKey{Name: name}, mc))
+		f.must(f.hub.Get(f.Context(), client.ObjectKey{Name: name}, mc))
 		if mc.IsReady() {
 			f.engage(name)
 		}
@@ -163,7 +164,7 @@ func (f *fleet) engage(name string) {
 	ctx, cancel := context.WithCancel(f.operator.ctx)
 	sent := &traffic{}
 	f.operator.sent[name] = sent
-	config := rest.CopyConfig(members[name].environment.Config)
+	config := rest.CopyConfig(f.members[name].environment.Config)
 	config.Wrap(sent.wrap)
 	member, err := cluster.New(config, func(o *cluster.Options) {
 		o.Scheme = kinds
@@ -216,11 +217,11 @@ func (f *fleet) setReady(name string, status metav1.ConditionStatus) {
 func (f *fleet) patchMember(name string, change func(*v1alpha1.MemberCluster)) {
 	f.Helper()
 	mc := &v1alpha1.MemberCluster{}
-	f.must(hub.Get(f.Context(), client.ObjectKey{Name: name}, mc))
+	f.must(f.hub.Get(f.Context(), client.ObjectKey{Name: name}, mc))
 	before := mc.DeepCopy()
 	change(mc)
-	f.must(hub.Status().Patch(f.Context(), mc.DeepCopy(), client.MergeFrom(before)))
-	f.must(hub.Patch(f.Context(), mc, client.MergeFrom(before)))
+	f.must(f.hub.Status().Patch(f.Context(), mc.DeepCopy(), client.MergeFrom(before)))
+	f.must(f.hub.Patch(f.Context(), mc, client.MergeFrom(before)))
 }
 
 // edit changes the AppService as a user does.
@@ -229,15 +230,15 @@ func (f *fleet) edit(change func(*v1alpha1.AppService)) {
 	f.read()
 	before := f.app.DeepCopy()
 	change(f.app)
-	f.must(hub.Patch(f.Context(), f.app, client.MergeFrom(before)))
+	f.must(f.hub.Patch(f.Context(), f.app, client.MergeFrom(before)))
 }
 
 // read reads the AppService, with the entries of its slices.
 func (f *fleet) read() {
 	f.Helper()
 	f.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: f.app.Name}}
-	f.must(hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), f.app))
-	all, _, err := entries.Read(f.Context(), hub, f.app)
+	f.must(f.hub.Get(f.Context(), client.ObjectKeyFromObject(f.app), f.app))
+	all, _, err := entries.Read(f.Context(), f.hub, f.app)
 	f.must(err)
 	f.app.Status.Clusters = all
 }
@@ -246,7 +247,7 @@ func (f *fleet) read() {
 func (f *fleet) workload(name string) (outline, uid string) {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
-	err := members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment)
+	err := f.members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment)
 	if apierrors.IsNotFound(err) {
 		return "nothing", ""
 	}
@@ -276,7 +277,7 @@ func (f *fleet) rollOut(names ...string) {
 	for _, name := range names {
 		f.eventually(name+" to roll out", func() error {
 			deployment := &appsv1.Deployment{}
-			if err := members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment); err != nil {
+			if err := f.members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment); err != nil {
 				return err
 			}
 			pods := *deployment.Spec.Replicas
@@ -287,7 +288,7 @@ func (f *fleet) rollOut(names ...string) {
 					{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionTrue, Reason: "NewReplicaSetAvailable"},
 				},
 			}
-			return members[name].Status().Update(f.Context(), deployment)
+			return f.members[name].Status().Update(f.Context(), deployment)
 		})
 	}
 }
@@ -347,10 +348,10 @@ func (f *fleet) eventually(what string, try func() error) {
 func (f *fleet) collectGarbage(name string) {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
-	err := members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment)
+	err := f.members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment)
 	if err == nil && !deployment.DeletionTimestamp.IsZero() && len(deployment.Finalizers) > 0 {
 		deployment.Finalizers = nil
-		err = members[name].Update(f.Context(), deployment)
+		err = f.members[name].Update(f.Context(), deployment)
 	}
 	if !apierrors.IsConflict(err) {
 		f.must(client.IgnoreNotFound(err))
@@ -361,6 +362,6 @@ func (f *fleet) collectGarbage(name string) {
 func (f *fleet) deployment(name string) *appsv1.Deployment {
 	f.Helper()
 	deployment := &appsv1.Deployment{}
-	f.must(members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment))
+	f.must(f.members[name].Get(f.Context(), client.ObjectKeyFromObject(f.app), deployment))
 	return deployment
 }

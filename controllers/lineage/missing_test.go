@@ -29,6 +29,7 @@ func (f *fleet) waitForQuestion(name string) {
 
 // The edit that was lost had moved the workload to east, and only east shows that.
 func TestRestored_hub_creates_nothing_before_all_clusters_have_reported(t *testing.T) {
+	t.Parallel()
 	for name, sliceThreshold := range map[string]int{"entries in the status": appslice.DefaultThreshold, "entries in slices": 1} {
 		t.Run(name, func(t *testing.T) { testRestoredAfterMove(newFleetWith(t, sliceThreshold, withImage("web:1", 2))) })
 	}
@@ -64,10 +65,11 @@ func testRestoredAfterMove(f *fleet) {
 // deleteWorkload deletes the workload of a member.
 func (f *fleet) deleteWorkload(name string) {
 	f.Helper()
-	f.must(members[name].Delete(f.Context(), f.deployment(name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
+	f.must(f.members[name].Delete(f.Context(), f.deployment(name), client.PropagationPolicy(metav1.DeletePropagationBackground)))
 }
 
 func TestMissing_workload_is_created_again_after_a_restart(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, withImage("web:1", 2))
 	f.waitForReady("east", "west")
 	t.Run("at once, when all clusters have reported", func(t *testing.T) {
@@ -126,6 +128,7 @@ func TestMissing_workload_is_created_again_after_a_restart(t *testing.T) {
 
 // The tombstone shows that the AppService has run on west, so west may show that an edit was lost.
 func TestMissing_workload_is_created_again_when_a_cluster_with_a_tombstone(t *testing.T) {
+	t.Parallel()
 	tests := map[string]func(*fleet){
 		"was found unreachable": func(f *fleet) { f.operator.observations.ReportUnreachable("west") },
 		"has nothing left": func(f *fleet) {

@@ -47,6 +47,7 @@ func (f *fleet) waitForPlan() {
 }
 
 func TestRestored_hub_stays_behind_after_edits_until_it_is_accepted(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		before bool // the edit is made before the operator starts
 		edits  int
@@ -94,6 +95,7 @@ func TestRestored_hub_stays_behind_after_edits_until_it_is_accepted(t *testing.T
 
 // The accepted value of one restore does not accept the edits that the next restore drops.
 func TestRestored_hub_is_behind_again_after_the_next_restore(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, withImage("web:1", 3))
 	f.waitForReady("east", "west")
 	first := f.backup()
@@ -115,6 +117,7 @@ func TestRestored_hub_is_behind_again_after_the_next_restore(t *testing.T) {
 }
 
 func TestRestored_hub_does_not_overwrite_a_recreated_AppService(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, withImage("web:1", 2))
 	f.waitForReady("east", "west")
 	old := f.backup()
@@ -140,19 +143,19 @@ func (f *fleet) recreate(change func(*v1alpha1.AppService)) {
 	f.read()
 	was := f.app
 	was.Finalizers = nil
-	f.must(hub.Update(f.Context(), was))
-	f.must(hub.Delete(f.Context(), was))
+	f.must(f.hub.Update(f.Context(), was))
+	f.must(f.hub.Delete(f.Context(), was))
 	f.app = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: was.Namespace, Name: was.Name}, Spec: was.Spec}
 	change(f.app)
 	f.eventually("another second", func() error {
 		created := f.app.DeepCopy()
-		if err := hub.Create(f.Context(), created); err != nil {
+		if err := f.hub.Create(f.Context(), created); err != nil {
 			return err
 		}
 		if created.CreationTimestamp.After(was.CreationTimestamp.Time) {
 			return nil
 		}
-		f.must(hub.Delete(f.Context(), created))
+		f.must(f.hub.Delete(f.Context(), created))
 		return fmt.Errorf("the creation time is still %s", created.CreationTimestamp)
 	})
 	f.start()
@@ -160,6 +163,7 @@ func (f *fleet) recreate(change func(*v1alpha1.AppService)) {
 
 // A hub that was rebuilt from Git has new UIDs.
 func TestRebuilt_hub_takes_over_workloads(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, withImage("web:1", 2))
 	f.waitForReady("east", "west")
 	f.recreate(withImage("web:1", 4))
@@ -170,6 +174,7 @@ func TestRebuilt_hub_takes_over_workloads(t *testing.T) {
 // One cluster shows that the hub is behind. The other cluster did not receive the edit that was
 // lost.
 func TestRestored_hub_that_is_behind_one_cluster_changes_no_other(t *testing.T) {
+	t.Parallel()
 	f := newFleet(t, withImage("web:1", 3))
 	f.waitForReady("east", "west")
 	old := f.backup()
@@ -190,7 +195,7 @@ func TestRestored_hub_that_is_behind_one_cluster_changes_no_other(t *testing.T) 
 	f.waitForWorkload("3 × web:1", "west")
 	f.waitForWorkload("8 × web:2", "east")
 	t.Run("a deletion removes nothing", func(t *testing.T) {
-		f.must(hub.Delete(t.Context(), f.app))
+		f.must(f.hub.Delete(t.Context(), f.app))
 		f.waitForEntries(map[string]string{"east": "Removing HubBehind", "west": "Removing HubBehind"})
 		f.waitForWorkload("3 × web:1", "west")
 		f.waitForWorkload("8 × web:2", "east")
@@ -211,7 +216,7 @@ func TestRestored_hub_that_is_behind_one_cluster_changes_no_other(t *testing.T) 
 // detects that the hub is behind this member.
 func (f *fleet) startWithOnly(t *testing.T, name string) {
 	t.Helper()
-	for other := range members {
+	for other := range f.members {
 		if other != name {
 			f.setReady(other, metav1.ConditionFalse)
 		}
@@ -232,7 +237,7 @@ func (f *fleet) clearStatus(change func(*v1alpha1.AppServiceStatus)) {
 	f.operator.stop()
 	f.read()
 	change(&f.app.Status)
-	f.must(hub.Status().Update(f.Context(), f.app))
+	f.must(f.hub.Status().Update(f.Context(), f.app))
 }
 
 func wholeStatus(status *v1alpha1.AppServiceStatus) {
@@ -243,18 +248,19 @@ func onlyHistory(status *v1alpha1.AppServiceStatus) { status.PlannedSpecs = nil 
 
 // A deletion raises the generation, so no history has the generation of the objects on the members.
 func TestLost_status_does_not_stop_a_deletion(t *testing.T) {
+	t.Parallel()
 	for name, lost := range map[string]func(*v1alpha1.AppServiceStatus){"the whole status": wholeStatus, "the history": onlyHistory} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, withImage("web:1", 2))
 			f.waitForReady("east", "west")
 			f.clearStatus(lost)
-			f.must(hub.Delete(t.Context(), f.app))
+			f.must(f.hub.Delete(t.Context(), f.app))
 			f.start()
 			f.eventually("the AppService to be gone", func() error {
 				f.collectGarbage("east")
 				f.collectGarbage("west")
 				got := &v1alpha1.AppService{}
-				if err := hub.Get(t.Context(), client.ObjectKeyFromObject(f.app), got); err == nil {
+				if err := f.hub.Get(t.Context(), client.ObjectKeyFromObject(f.app), got); err == nil {
 					return fmt.Errorf("%+v", got.Status.Clusters)
 				}
 				return nil
@@ -271,6 +277,7 @@ func TestLost_status_does_not_stop_a_deletion(t *testing.T) {
 // An edit that changes only the placement changes no object, so the objects on the members keep the
 // stamp of the previous generation.
 func TestLost_status_after_an_edit_of_the_placement_is_not_HubBehind(t *testing.T) {
+	t.Parallel()
 	for name, lost := range map[string]func(*v1alpha1.AppServiceStatus){"the whole status": wholeStatus, "the history": onlyHistory} {
 		t.Run(name, func(t *testing.T) {
 			f := newFleet(t, withImage("web:1", 2))
@@ -293,12 +300,13 @@ func (f *fleet) withoutPlacement(name string) {
 	f.Helper()
 	deployment := f.deployment(name)
 	delete(deployment.Annotations, v1alpha1.AnnotationPlacement)
-	f.must(members[name].Update(f.Context(), deployment))
+	f.must(f.members[name].Update(f.Context(), deployment))
 }
 
 // The removal is older than the second placement of the workload on that member. No edit separates
 // them, so the specs and the generations are the same.
 func TestRestored_removal_does_not_delete_a_workload_that_was_placed_again(t *testing.T) {
+	t.Parallel()
 	tests := map[string]struct {
 		isWithdrawn bool
 		change      func(*fleet)

@@ -15,6 +15,7 @@ import (
 // The status is lost while a revision soaks, and only the cluster that has it can be reached at
 // first. The revision does not become stable, and reaches no other cluster.
 func TestLost_status_in_a_rollout_waits_for_all_clusters(t *testing.T) {
+	t.Parallel()
 	f := newStagedFleet(t, 3600)
 	f.waitForRolledOut(v1alpha1.ReasonSoaking)
 	f.clearStatus(wholeStatus)
@@ -45,6 +46,7 @@ func TestLost_status_in_a_rollout_waits_for_all_clusters(t *testing.T) {
 
 // A cluster that was tried and found unreachable since the status was lost is not waited for any longer.
 func TestLost_status_in_a_rollout_does_not_wait_for_an_unreachable_cluster(t *testing.T) {
+	t.Parallel()
 	f := newStagedFleet(t, 3600)
 	f.waitForRolledOut(v1alpha1.ReasonSoaking)
 	f.clearStatus(wholeStatus)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"os"
+	"strconv"
 	"testing"
 
 	"github.com/go-logr/logr"
@@ -20,12 +21,16 @@ import (
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
-// All tests share these API servers: the hub and two members.
-var (
-	kinds   = runtime.NewScheme()
-	hub     = &server{environment: servertest.New("../../config/crd/bases")}
-	members = map[string]*server{"east": {environment: servertest.New()}, "west": {environment: servertest.New()}}
-)
+// free are the servers that no test uses. A test has a hub to itself, because MemberClusters have no
+// namespace, and members, because the operator of a hub looks for its objects in all namespaces.
+// These tests mostly wait.
+var free = make(chan *servers, 2)
+
+// servers are the API servers of a hub and its members.
+type servers struct {
+	hub     *server
+	members map[string]*server
+}
 
 // server is an API server with an uncached client of its administrator.
 type server struct {
@@ -33,27 +38,47 @@ type server struct {
 	environment *envtest.Environment
 }
 
+var kinds = runtime.NewScheme()
+
 func TestMain(m *testing.M) {
 	flag.Parse()
 	if !testing.Verbose() {
 		klog.SetLogger(logr.Discard())
 	}
 	ctrl.SetLogger(klog.Background())
-	os.Exit(servertest.Run(m.Run, connect, hub.environment, members["east"].environment, members["west"].environment))
+	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds), flag.Set("test.parallel", strconv.Itoa(cap(free)))); err != nil {
+		panic(err)
+	}
+	var all []*server
+	newServer := func(crds ...string) *server {
+		s := &server{environment: servertest.New(crds...)}
+		all = append(all, s)
+		return s
+	}
+	for range cap(free) {
+		free <- &servers{newServer("../../config/crd/bases"), map[string]*server{"east": newServer(), "west": newServer()}}
+	}
+	var environments []*envtest.Environment
+	for _, s := range all {
+		environments = append(environments, s.environment)
+	}
+	connect := func() error {
+		for _, s := range all {
+			var err error
+			if s.Client, err = client.New(s.environment.Config, client.Options{Scheme: kinds}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	os.Exit(servertest.Run(m.Run, connect, environments...))
 }
 
-// connect sets the clients of the servers.
-func connect() error {
-	if err := errors.Join(scheme.AddToScheme(kinds), v1alpha1.AddToScheme(kinds)); err != nil {
-		return err
-	}
-	for _, s := range []*server{hub, members["east"], members["west"]} {
-		var err error
-		if s.Client, err = client.New(s.environment.Config, client.Options{Scheme: kinds}); err != nil {
-			return err
-		}
-	}
-	return nil
+// takeServers returns servers that no other test uses until this one ends.
+func takeServers(t *testing.T) *servers {
+	taken := <-free
+	t.Cleanup(func() { free <- taken })
+	return taken
 }
 
 // background returns a context for cleanup that must run even if a test has failed.

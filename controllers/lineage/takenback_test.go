@@ -42,7 +42,7 @@ func (f *fleet) endSoak() {
 	f.read()
 	since := &f.app.Status.Rollout.Stages[0].Since
 	since.Time = since.Add(-time.Hour)
-	f.must(hub.Status().Update(f.Context(), f.app))
+	f.must(f.hub.Status().Update(f.Context(), f.app))
 }
 
 // request sets an annotation.
@@ -61,7 +61,7 @@ func (f *fleet) request(annotation, value string) {
 func (f *fleet) waitForRolledOut(reason string) (message string) {
 	f.Helper()
 	f.eventually("RolledOut to be "+reason, func() error {
-		for name := range members {
+		for name := range f.members {
 			if got, _ := f.workload(name); got != "nothing" {
 				f.rollOut(name)
 			}
@@ -98,6 +98,7 @@ func (f *fleet) expectNoApply(name string) {
 
 // The approval was lost, and west runs the approved revision. It keeps that.
 func TestRestored_hub_does_not_take_back_what_was_approved(t *testing.T) {
+	t.Parallel()
 	f := newStagedFleet(t, 0)
 	f.waitForRolledOut(v1alpha1.ReasonAwaitingApproval)
 	old := f.backup()
@@ -125,6 +126,7 @@ func TestRestored_hub_does_not_take_back_what_was_approved(t *testing.T) {
 // The abort was lost, and east runs the stable revision again. The revision that was aborted goes
 // nowhere.
 func TestRestored_hub_does_not_continue_what_was_aborted(t *testing.T) {
+	t.Parallel()
 	f := newStagedFleet(t, 600)
 	f.edit(func(app *v1alpha1.AppService) { app.Spec.Rollout.Stages[1].Approval = "" })
 	f.waitForRolledOut(v1alpha1.ReasonSoaking)
