@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -114,7 +115,8 @@ func manifests(t *testing.T, file string) []*unstructured.Unstructured {
 	return objects
 }
 
-// grant replaces the rights in the namespace by these verbs.
+// grant replaces the rights in the namespace by these verbs, and waits until the API server follows
+// them: a watch that begins with the former rights goes on for minutes.
 func (f *fixture) grant(verbs map[string][]string) {
 	f.Helper()
 	role := &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace, Name: "some"}}
@@ -128,10 +130,35 @@ func (f *fixture) grant(verbs map[string][]string) {
 	if err := hub.Get(f.Context(), client.ObjectKeyFromObject(role), existing); err == nil {
 		existing.Rules = role.Rules
 		f.must(hub.Update(f.Context(), existing))
-		return
+	} else {
+		f.must(hub.Create(f.Context(), role))
+		f.must(hub.Create(f.Context(), binding))
 	}
-	f.must(hub.Create(f.Context(), role))
-	f.must(hub.Create(f.Context(), binding))
+	for _, resource := range []string{"configmaps", "secrets"} {
+		for _, verb := range allVerbs {
+			f.waitForRight(resource, verb, slices.Contains(verbs[resource], verb))
+		}
+	}
+}
+
+// waitForRight waits until the operator has the right to a resource in the namespace, or no longer has
+// it.
+func (f *fixture) waitForRight(resource, verb string, want bool) {
+	f.Helper()
+	wait.Eventually(f, func() error {
+		review := &authorizationv1.LocalSubjectAccessReview{
+			ObjectMeta: metav1.ObjectMeta{Namespace: f.app.Namespace},
+			Spec: authorizationv1.SubjectAccessReviewSpec{
+				User:               operatorUser,
+				ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: f.app.Namespace, Resource: resource, Verb: verb},
+			},
+		}
+		f.must(hub.Create(f.Context(), review))
+		if review.Status.Allowed != want {
+			return fmt.Errorf("%s %s is allowed: %t", verb, resource, review.Status.Allowed)
+		}
+		return nil
+	})
 }
 
 // start starts a new process.

@@ -19,6 +19,9 @@ import (
 	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
+// operatorUser is the operator's ServiceAccount.
+const operatorUser = "system:serviceaccount:fleetwright-system:fleetwright-operator"
+
 // All tests share this hub. Each has its own namespaces.
 var (
 	environment = servertest.New("../../../config/crd/bases")
@@ -59,7 +62,7 @@ func connect() (err error) {
 		return err
 	}
 	// RBAC knows a ServiceAccount by the name of its user.
-	user, err := environment.AddUser(envtest.User{Name: "system:serviceaccount:fleetwright-system:fleetwright-operator"}, environment.Config)
+	user, err := environment.AddUser(envtest.User{Name: operatorUser}, environment.Config)
 	if err != nil {
 		return err
 	}
