@@ -74,7 +74,8 @@ func TestMain(m *testing.M) {
 	os.Exit(servertest.Run(m.Run, connect, environments...))
 }
 
-// takeServers returns servers that no other test uses until this one ends.
+// takeServers returns servers that no other test uses until this one ends. A test takes them once: if
+// each of them took more, all would wait for each other.
 func takeServers(t *testing.T) *servers {
 	taken := <-free
 	t.Cleanup(func() { free <- taken })

@@ -50,10 +50,11 @@ type plannerRun struct {
 // newFixture returns a scene with members and a running planner, but without an AppService. It has one
 // of the shared hubs to itself.
 func newFixture(t *testing.T, members ...string) *fixture {
-	return newFixtureOn(takeHub(t), t, members...)
+	return newFixtureOn(t, takeHub(t), members...)
 }
 
-func newFixtureOn(hub *testHub, t *testing.T, members ...string) *fixture {
+// newFixtureOn is newFixture on this hub.
+func newFixtureOn(t *testing.T, hub *testHub, members ...string) *fixture {
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
 	s := &fixture{T: t, hub: hub, app: &v1alpha1.AppService{}, revision: 1}
 	s.must(s.hub.Create(t.Context(), namespace))

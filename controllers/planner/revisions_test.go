@@ -356,7 +356,7 @@ func TestRevisions_that_fail_to_be_listed_do_not_end_the_watch_on_the_rollout(t 
 // then, although nobody has edited it.
 func TestDefault_that_is_added_later_is_no_revision(t *testing.T) {
 	t.Parallel()
-	s := newFixtureOn(ownHub(t), t, "east")
+	s := newFixtureOn(t, ownHub(t), "east")
 	s.createPlanned("east")
 	s.reportReady("east")
 	s.stop()

@@ -310,7 +310,7 @@ func TestSlices_of_before_a_rollback_are_not_the_record(t *testing.T) {
 }
 
 // A plan from slices that are older than the planner's own last write could exceed a limit, and
-// would meet no conflict.
+// would have no conflict.
 func TestSlices_that_are_stale_are_not_planned_from(t *testing.T) {
 	t.Parallel()
 	s := newSliced(t)

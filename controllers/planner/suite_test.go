@@ -66,7 +66,8 @@ func TestMain(m *testing.M) {
 
 func newEnvironment() *envtest.Environment { return servertest.New("../../config/crd/bases") }
 
-// takeHub returns a shared hub that no other test uses until this one ends.
+// takeHub returns a shared hub that no other test uses until this one ends. A test takes one only: if
+// each of them took a second one, all would wait for each other.
 func takeHub(t *testing.T) *testHub {
 	hub := <-hubs
 	t.Cleanup(func() { hubs <- hub })
@@ -85,6 +86,7 @@ func ownHub(t *testing.T) *testHub {
 	return hub
 }
 
+// connect returns the hub that an API server is.
 func connect(environment *envtest.Environment) (*testHub, error) {
 	admin, err := client.New(environment.Config, client.Options{Scheme: kinds})
 	if err != nil {

@@ -160,7 +160,7 @@ func TestNamespace_deletion_adds_a_tombstone_first(t *testing.T) {
 
 func TestCRD_deletion_removes_nothing_from_members(t *testing.T) {
 	t.Parallel()
-	s := newFixtureOn(ownHub(t), t, "east", "west")
+	s := newFixtureOn(t, ownHub(t), "east", "west")
 	s.createPlanned("east", "west")
 	s.reportReady("east", "west")
 	crd := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: crdName}}

@@ -14,8 +14,8 @@
 //
 // `go test` prints the results of many packages in the order of its arguments, so one slow package
 // hides all others. gotest prints the result of a package when it ends: the line of `go test`, and
-// before it the output of the tests that failed. Every half minute, it prints what runs. Tests with and
-// without the race detector run side by side.
+// before it the output of the tests that failed. Every half minute, it prints what runs. Tests with the
+// race detector run beside those without it.
 //
 // Only the standard library is imported, so that `go run` downloads no module.
 package main

@@ -108,6 +108,8 @@ func groups(which string, packages []listed, isSample bool) ([]group, error) {
 	}
 	slices.Sort(taken) // the cache of results sees the flags
 	pattern := "^(" + strings.Join(slices.Compact(taken), "|") + ")$"
+	// More packages at once take more CPU time: their tests poll for longer, and their API servers are
+	// not free when they are idle.
 	processors := runtime.GOMAXPROCS(0)
 	few := (processors + 1) / 2
 	all := []group{
