@@ -359,8 +359,8 @@ type ClusterStatus struct {
 	// It is absent after the cluster has been available since. If it fails, the stable revision fails too.
 	// +optional
 	Returned bool `json:"returned,omitempty"`
-	// Stage is the stage of a rollout in which the cluster got the revision.
-	// It is present if the stage has a limit: the cluster keeps its place there.
+	// Stage is the stage in which the cluster got the target of the rollout.
+	// It is present if the stage has a limit: the cluster keeps its place there until the next target.
 	// +optional
 	Stage string `json:"stage,omitempty"`
 	// Replicas is the desired number of pods on the cluster.

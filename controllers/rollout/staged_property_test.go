@@ -461,17 +461,24 @@ func checkChoice(fail func(string, ...any), in rollout.Input, s ruleStage, befor
 	if len(s.clusters) != s.most() {
 		fail("stage %s has %d clusters, and its limit is %d", s.spec.Name, len(s.clusters), s.most())
 	}
+	runsNone := func(name string) bool { // once the plan is carried out
+		if in.App.Spec.Suspend {
+			return after.Cluster(name).Replicas == 0
+		}
+		return in.Plan.Find(name).Replicas == 0
+	}
 	for _, out := range s.matching {
 		was, entry := before.Cluster(out), after.Cluster(out)
 		if slices.Contains(s.clusters, out) || was == nil || entry == nil || was.Phase == v1alpha1.ClusterRemoving {
 			continue
 		}
 		hadPlace := func(entry *v1alpha1.ClusterStatus) bool {
-			return entry != nil && entry.Revision == in.Revision && entry.Stage == s.spec.Name
+			isKept := entry != nil && (entry.Revision == in.Revision || before.Rollout.FailedRevision == in.Revision)
+			return isKept && before.Rollout.Revision == in.Revision && entry.Stage == s.spec.Name
 		}
-		isReady := entry.Phase == v1alpha1.ClusterReady && entry.Replicas > 0
+		isReady := entry.Phase == v1alpha1.ClusterReady && !runsNone(out)
 		for _, name := range s.clusters {
-			isDead := after.Cluster(name).Phase == v1alpha1.ClusterUnknown || after.Cluster(name).Replicas == 0
+			isDead := after.Cluster(name).Phase == v1alpha1.ClusterUnknown || runsNone(name)
 			if !hadPlace(before.Cluster(name)) && (hadPlace(was) || isReady && isDead && s.spec.SpreadKey == "") {
 				fail("stage %s has %s, and not %s", s.spec.Name, name, out)
 			}
@@ -515,17 +522,17 @@ func (l *stagedLoop) checkBudget(fail func(string, ...any), in rollout.Input, s 
 			continue
 		}
 		isChanged := entry.Revision != previous(name).Revision && !isNew(name)
-		wasReady := previous(name).Phase == v1alpha1.ClusterReady
+		wasAvailable := previous(name).Phase == v1alpha1.ClusterReady && previous(name).UnavailableSince == nil
 		switch {
 		case isChanged && entry.Revision == in.Revision && in.Revision != before.Rollout.StableRevision:
 			assigned++
 			if entry.Impaired {
 				impaired++
 			}
-		case isChanged && wasReady && entry.Phase != v1alpha1.ClusterUnknown:
+		case isChanged && wasAvailable && entry.Phase != v1alpha1.ClusterUnknown:
 			assignedBack++
 		}
-		if entry.Revision == after.Rollout.StableRevision && entry.UnavailableSince != nil && !entry.Impaired && wasReady && isChanged {
+		if entry.Revision == after.Rollout.StableRevision && entry.UnavailableSince != nil && !entry.Impaired && wasAvailable && isChanged {
 			goingBack++
 		}
 	}
@@ -542,7 +549,7 @@ func (l *stagedLoop) checkBudget(fail func(string, ...any), in rollout.Input, s 
 		fail("stage %s: %d broken clusters are tried at once, and %d may be", s.spec.Name, impaired, budget)
 	}
 	if after.Rollout.Phase != v1alpha1.RolloutCompleted && assignedBack > 0 && goingBack > s.maxUnavailable() {
-		fail("stage %s: %d Ready clusters go back at once, and %d may", s.spec.Name, goingBack, s.maxUnavailable())
+		fail("stage %s: %d available clusters go back at once, and %d may", s.spec.Name, goingBack, s.maxUnavailable())
 	}
 }
 

@@ -18,9 +18,8 @@ func (a *assigner) assign(c *cluster, revision int64) {
 	e.Impaired = !c.isServing() && (e.Impaired || wasStable)
 	e.Returned = e.Revision != 0 && revision == a.judge.status.StableRevision && !a.judge.clock.isKnownUnready(c)
 	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &a.judge.clock.now, nil, 0
-	e.Stage = ""
-	if c.stage.Limit != nil && revision == a.judge.status.Revision {
-		e.Stage = c.stage.Name
+	if revision == a.judge.status.Revision {
+		e.Stage = c.stage.place()
 	}
 	c.Reassign(revision)
 	c.isConfirmed = c.isConfirmed && !c.IsStale

@@ -59,6 +59,15 @@ func (c *cluster) isEmpty() bool {
 	return e.CurrentReplicas() == 0 && (e.Phase == v1alpha1.ClusterReady || e.Replicas == 0 && e.MaxReplicas == 0)
 }
 
+// isToRunNone reports whether the plan has no pods on the cluster. It may still run some, also while its
+// scale-down is pending.
+func (c *cluster) isToRunNone() bool {
+	if c.LowerTarget != nil {
+		return c.LowerTarget.Replicas == 0 && c.LowerTarget.MaxReplicas == 0
+	}
+	return c.Entry.Replicas == 0 && c.Entry.MaxReplicas == 0
+}
+
 // isServing reports whether a cluster is Ready, or was available with its revision, has lost no pods
 // since, and has answered the latest edit. It may not be Ready then because an autoscaler adds pods.
 func (c *cluster) isServing() bool {

@@ -28,7 +28,7 @@ func (s *stage) next() []*cluster {
 	}
 	chosen := firstOf(unavailable, free)
 	chosen = slices.Concat(chosen, firstOf(available, min(free-len(chosen), s.vacancies())))
-	if areLeft := len(chosen) < len(unavailable)+len(available); !areLeft {
+	if areLeft := len(chosen) < len(unavailable)+len(available) || s.awaitsCandidates(); !areLeft {
 		chosen = slices.Concat(chosen, firstOf(empty, freeForEmpty-len(chosen)))
 	}
 	switch {
@@ -81,6 +81,12 @@ func (s *stage) unconfirmedWithTarget() int {
 		}
 	}
 	return n
+}
+
+// awaitsCandidates reports whether clusters of a stage become candidates when this process has observed
+// them.
+func (s *stage) awaitsCandidates() bool {
+	return slices.ContainsFunc(s.inState(stateUnconfirmed), func(c *cluster) bool { return c.Entry.Revision != s.judge.status.Revision })
 }
 
 // emptyWithTarget returns how many clusters of a stage have run no pods with the target, as far as it is

@@ -22,7 +22,7 @@ func (p rollingOut) progress() {
 		case isActive:
 			isActive = p.runStage(s)
 		case s.status.Phase != v1alpha1.StageSkipped || len(s.clusters) > 0:
-			s.enter(v1alpha1.StagePending, p.now)
+			s.postpone(p.now)
 		}
 		if s.status.Phase == v1alpha1.StageCompleted {
 			completed++

@@ -57,6 +57,7 @@ func (r *Rollout) decide() {
 		return
 	}
 	r.retarget()
+	r.clearPlaces()
 	r.requests = r.in.requests()
 	r.stages, r.stageError = r.stagesOf(r.clusters)
 	r.hold()
@@ -125,6 +126,19 @@ func (r *Rollout) retarget() {
 		r.status.setPhase(v1alpha1.RolloutCompleted)
 	default:
 		r.status.setPhase(v1alpha1.RolloutProgressing)
+	}
+}
+
+// clearPlaces takes the places of an earlier target from clusters. One that goes back because the target
+// failed keeps its place, so that the stage in which it failed still has it.
+func (r *Rollout) clearPlaces() {
+	if r.status.FailedRevision == r.status.Revision {
+		return
+	}
+	for _, c := range r.clusters {
+		if c.Entry.Revision != r.status.Revision {
+			c.Entry.Stage = ""
+		}
 	}
 }
 

@@ -28,12 +28,13 @@ func (r *Rollout) recordRequests() {
 		s.status.ApprovalRefused = isApproved && (isUnseen || s.status.ApprovalRefused)
 		s.status.PromotionRefused = isPromoted && (isUnseen || s.status.PromotionRefused)
 		r.reportRefused(s)
+		s.isApproved, s.isPromoted = isApproved && !s.status.ApprovalRefused, isPromoted && !s.status.PromotionRefused
 		isOver := state.Phase != v1alpha1.RolloutProgressing && state.Phase != v1alpha1.RolloutCompleted
 		if isOver || len(s.clusters) == 0 && s.status.Phase == v1alpha1.StageSkipped {
 			continue
 		}
-		s.status.Approved = s.isActive() && s.status.Approved || isApproved && !s.status.ApprovalRefused
-		s.status.Promoted = s.isActive() && s.status.Promoted || isPromoted && !s.status.PromotionRefused
+		s.status.Approved = s.isActive() && s.status.Approved || s.isApproved
+		s.status.Promoted = s.isActive() && s.status.Promoted || s.isPromoted
 	}
 }
 

@@ -33,6 +33,8 @@ type stage struct {
 	status v1alpha1.RolloutStageStatus
 	// isNew is set if the status of the rollout does not have the stage yet.
 	isNew bool
+	// isApproved and isPromoted are set if a user asks for that now, and it counts.
+	isApproved, isPromoted bool
 	// clusters are in the order in which they get the target.
 	clusters []*cluster
 	// judge says in which state they are.
@@ -64,6 +66,13 @@ func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
 	if s.status.Phase != phase {
 		s.status.Phase, s.status.Since = phase, now
 	}
+}
+
+// postpone makes a stage wait for its turn, even if it has begun. What a user asked for counts only if it
+// is still asked for.
+func (s *stage) postpone(now metav1.Time) {
+	s.enter(v1alpha1.StagePending, now)
+	s.status.Approved, s.status.Promoted = s.isApproved, s.isPromoted
 }
 
 // hasPods reports whether any cluster of the stage runs pods, or is to run some. A scale-down may change
@@ -132,18 +141,24 @@ func (s *stage) places(matching []*cluster) []int {
 }
 
 // standing returns how well a cluster serves a stage with a limit; the lowest is the best. A cluster
-// that got the target in the stage keeps its place, so that the choice does not change during a
-// rollout. Clusters that cannot be reached, and those without pods, cannot prove the target, and come
-// last.
+// keeps its place, so that the choice does not change during a rollout. Clusters that cannot be reached,
+// and those without pods, cannot prove the target, and come last.
 func (s *stage) standing(c *cluster) int {
-	e := &c.Entry
-	switch {
-	case e.Revision == s.judge.status.Revision && e.Stage == s.Name:
+	switch e := &c.Entry; {
+	case e.Stage == s.Name:
 		return 0
-	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty():
+	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty(), c.isToRunNone():
 		return 2
 	}
 	return 1
+}
+
+// place returns what entries record of the stage: its name, if it has a limit.
+func (s *stage) place() string {
+	if s.Limit == nil {
+		return ""
+	}
+	return s.Name
 }
 
 // count counts the clusters of a stage.

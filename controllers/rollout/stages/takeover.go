@@ -42,9 +42,9 @@ func (r *Rollout) takeOverBy(c *cluster, revision int64) {
 		return
 	}
 	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &r.now, nil, 0
-	e.Impaired, e.Returned, e.Stage = false, false, ""
-	if isTarget && c.stage.Limit != nil {
-		e.Stage = c.stage.Name
+	e.Impaired, e.Returned = false, false
+	if isTarget {
+		e.Stage = c.stage.place()
 	}
 	c.Reassign(revision)
 }
