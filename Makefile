@@ -128,6 +128,9 @@ vet: ## run go vet for the other systems that the project supports; golangci-lin
 	GOOS=darwin go vet ./...
 	GOOS=windows go vet ./cmd/kubectl-appsvc/...
 
+# With Go's default of 100, a fifth of the CPU time of tests and of their API servers is garbage collection.
+test test-ui e2e e2e-kind: export GOGC ?= 400
+
 test: ## run the tests of all packages, on real API servers; of those with goroutines with the race detector
 	$(call need,etcd kube-apiserver kubectl helm)
 	@$(call gotest,$(if $(FULL),all -count=1,concurrent)) # the cache does not see the seeds

@@ -249,18 +249,27 @@ func TestRelease(t *testing.T) {
 	})
 }
 
-// A hub whose objects were applied with kubectl changes to Helm by the command of docs/install.md.
+// A hub whose objects were applied with kubectl changes to Helm by the command of docs/install.md. kubectl
+// still owns the fields that Helm has not changed, so an upgrade that changes one needs a flag too.
 func TestHelmTakesOverAnOperatorThatKubectlApplied(t *testing.T) {
 	run(t, "kubectl", "apply", "--server-side", "-k", "../config/default")
+	t.Cleanup(func() {
+		uninstall(t)
+		run(t, "kubectl", "delete", "-k", "../config/crd") // other tests would have conflicts with kubectl
+	})
 	args := []string{"install", "fleetwright", "fleetwright", "--namespace", namespace}
 	if _, err := tryRun("helm", args...); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
 		t.Errorf("without a flag, got %v", err)
 	}
-	t.Cleanup(func() { uninstall(t) })
 	run(t, "helm", append(args, "--take-ownership", "--force-conflicts")...)
 	if got := imageOf(t); got != image {
 		t.Errorf("it runs %s", got)
 	}
+	args = []string{"upgrade", "fleetwright", "fleetwright", "--namespace", namespace, "--set", "resources.limits.memory=7Gi"}
+	if _, err := tryRun("helm", args...); err == nil || !strings.Contains(err.Error(), `conflict with "kubectl"`) {
+		t.Errorf("an upgrade without a flag: %v", err)
+	}
+	run(t, "helm", append(args, "--force-conflicts")...)
 }
 
 // A release of the chart of the previous commit can be upgraded, if that commit has a chart.

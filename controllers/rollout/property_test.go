@@ -144,14 +144,14 @@ func TestStatus_drops_no_entry_without_evidence(t *testing.T) {
 }
 
 // Invariant 2: an entry becomes Removing only if the AppService is being deleted or its plan does
-// not choose the cluster. The replicas of an entry change only to the number in the plan or, where
-// the clusters divide the replicas, to a number between the previous one and the one in the plan.
+// not choose the cluster. The replicas of an entry change only to the number in the plan or, where a
+// scale-down waits for ready replicas, to a number between the previous one and the one in the plan.
 // The initial replicas of an autoscaled workload do not say how many replicas run.
 func TestStatus_removes_and_scales_nothing_without_intent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		in := anyInput.Draw(t, "input")
 		deleting := !in.App.DeletionTimestamp.IsZero()
-		divided, scaled := in.App.Spec.ReplicaPolicy != nil, in.App.Spec.Autoscaling != nil || in.App.Spec.ExternallyScaled
+		scaled := in.App.Spec.Autoscaling != nil || in.App.Spec.ExternallyScaled
 		for _, entry := range StatusOf(in).Clusters {
 			before := in.App.Status.Cluster(entry.Name)
 			leftOut := in.PlanError == nil && !in.Plan.Find(entry.Name).Chosen()
@@ -175,7 +175,7 @@ func TestStatus_removes_and_scales_nothing_without_intent(t *testing.T) {
 				if n.what == "replicas" && intended && (scaled || decision.MaxReplicas > 0) {
 					continue // only the initial replicas of an autoscaled workload
 				}
-				onTheWay := divided && n.decided < n.got && n.got < n.before
+				onTheWay := n.decided < n.got && n.got < n.before
 				if n.got != n.before && (!intended || n.got != n.decided && !onTheWay) {
 					t.Fatalf("%s has %d desired %s, had %d, without intent", entry.Name, n.got, n.what, n.before)
 				}

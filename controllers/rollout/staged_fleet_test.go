@@ -31,6 +31,8 @@ type stagedFleet struct {
 	seenSince map[string]metav1.Time // since when seen has had an observation
 	templates map[int64]string       // the ControllerRevisions
 	decision  rollout.Decision       // the last one
+	// planned is called after each decision with its input and the status before it; it may be nil.
+	planned func(rollout.Input, v1alpha1.AppServiceStatus)
 
 	content string // of the configuration, which is part of the template
 	waits   bool   // the spec waits for a source that has no content
@@ -180,8 +182,11 @@ func (w *stagedFleet) plan() rollout.Decision {
 }
 
 func (w *stagedFleet) planFor(in rollout.Input) rollout.Decision {
-	decision := rollout.Plan(in)
+	decision, before := rollout.Plan(in), w.app.Status
 	w.write(decision)
+	if w.planned != nil {
+		w.planned(in, before)
+	}
 	return decision
 }
 

@@ -23,7 +23,9 @@ type stagedLoop struct {
 	wasStable    map[int64]bool // revisions that were stable
 	hasFailed    map[int64]bool // revisions that failed
 	wasAvailable map[int64]bool // revisions that were available, or Ready without spec.rollout
-	joined       int
+	// stageOf has the stage with a limit in which each cluster got the target.
+	stageOf map[string]string
+	joined  int
 }
 
 // TestStages tests a closed loop: the planner decides, members carry out what it decides, and the
@@ -49,7 +51,8 @@ func TestStages(t *testing.T) {
 }
 
 func newStagedLoop(t *rapid.T) *stagedLoop {
-	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}}
+	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}, stageOf: map[string]string{}}
+	l.planned = l.recordStages
 	l.app.Spec.Rollout = anyStrategy.Draw(t, "strategy")
 	for range rapid.IntRange(0, 7).Draw(t, "clusters") {
 		l.joinAny(t)
@@ -250,16 +253,17 @@ func (l *stagedLoop) work(t *rapid.T) {
 // tornWrite kills the operator after it has written the status, and only some of the slices with
 // the entries.
 func (l *stagedLoop) tornWrite(t *rapid.T) {
-	decision := rollout.Plan(l.input())
+	in, status := l.input(), l.app.Status
+	decision := rollout.Plan(in)
 	for i, entry := range decision.Entries {
-		before := l.app.Status.Cluster(entry.Name)
+		before := status.Cluster(entry.Name)
 		if before != nil && rapid.Bool().Draw(t, entry.Name+" is not written") {
 			decision.Entries[i] = *before
 		}
 	}
-	generation := l.app.Status.ObservedGeneration
 	l.write(decision)
-	l.app.Status.ObservedGeneration = generation
+	l.app.Status.ObservedGeneration = status.ObservedGeneration
+	l.recordStages(in, status)
 	clear(l.seen)
 	l.record()
 }
@@ -276,6 +280,34 @@ func (l *stagedLoop) record() {
 	}
 }
 
+// recordStages records in which stage with a limit clusters got the target.
+func (l *stagedLoop) recordStages(in rollout.Input, before v1alpha1.AppServiceStatus) {
+	after, spec := l.app.Status, in.App.Spec.Rollout
+	if spec == nil || before.Rollout.Revision != after.Rollout.Revision {
+		clear(l.stageOf)
+	}
+	maps.DeleteFunc(l.stageOf, func(name, _ string) bool { return after.Cluster(name) == nil || after.Cluster(name).Revision == 0 })
+	if spec == nil {
+		return
+	}
+	stages := rollout.StagesOf(in)
+	for _, entry := range after.Clusters {
+		previous := before.Cluster(entry.Name)
+		isBack := previous != nil && previous.Phase == v1alpha1.ClusterRemoving && entryplan.IsPlanned(entry)
+		if previous != nil && previous.Revision == entry.Revision && !isBack {
+			continue
+		}
+		if isBack || entry.Revision == in.Revision {
+			delete(l.stageOf, entry.Name)
+		}
+		for _, s := range spec.Stages {
+			if s.Limit != nil && s.Name == stages[entry.Name] && entry.Revision == in.Revision {
+				l.stageOf[entry.Name] = s.Name
+			}
+		}
+	}
+}
+
 // step makes one decision, checks it, and writes it.
 func (l *stagedLoop) step(t *rapid.T) {
 	in := l.input()
@@ -285,6 +317,11 @@ func (l *stagedLoop) step(t *rapid.T) {
 	l.checkRepetition(t, in.Revision, decision)
 	l.checkTexts(t, in, decision)
 	l.record()
+	for _, entry := range l.app.Status.Clusters {
+		if entry.Stage != l.stageOf[entry.Name] {
+			t.Fatalf("%s has the stage %q, and got the target in the stage %q\n%s", entry.Name, entry.Stage, l.stageOf[entry.Name], toText(l.app.Status))
+		}
+	}
 	if state := decision.Rollout; state.StableRevision != before.Status.Rollout.StableRevision && !l.wasAvailable[state.StableRevision] {
 		t.Fatalf("revision %d is stable, and was available nowhere\n%s", state.StableRevision, toText(l.app.Status))
 	}
@@ -447,14 +484,14 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 			}
 		}
 		l.checkBudget(fail, in, s, is, before, after)
-		checkChoice(fail, in, s, before, after)
+		l.checkChoice(fail, in, s, before, after)
 	}
 }
 
 // checkChoice checks which of the matching clusters a stage with a limit has: as many as the limit
-// says; each one that got the target there; and no dead cluster or one without replicas beside a
-// Ready one.
-func checkChoice(fail func(string, ...any), in rollout.Input, s ruleStage, before, after v1alpha1.AppServiceStatus) {
+// says; each one that got the target there, also after it has failed; and no dead cluster, or one that is
+// to run no pods, beside a Ready one.
+func (l *stagedLoop) checkChoice(fail func(string, ...any), in rollout.Input, s ruleStage, before, after v1alpha1.AppServiceStatus) {
 	if in.Revision == 0 { // there are no stages yet
 		return
 	}
@@ -472,14 +509,13 @@ func checkChoice(fail func(string, ...any), in rollout.Input, s ruleStage, befor
 		if slices.Contains(s.clusters, out) || was == nil || entry == nil || was.Phase == v1alpha1.ClusterRemoving {
 			continue
 		}
-		hadPlace := func(entry *v1alpha1.ClusterStatus) bool {
-			isKept := entry != nil && (entry.Revision == in.Revision || before.Rollout.FailedRevision == in.Revision)
-			return isKept && before.Rollout.Revision == in.Revision && entry.Stage == s.spec.Name
+		gotTarget := func(name string) bool {
+			return before.Rollout.Revision == in.Revision && l.stageOf[name] == s.spec.Name
 		}
 		isReady := entry.Phase == v1alpha1.ClusterReady && !runsNone(out)
 		for _, name := range s.clusters {
 			isDead := after.Cluster(name).Phase == v1alpha1.ClusterUnknown || runsNone(name)
-			if !hadPlace(before.Cluster(name)) && (hadPlace(was) || isReady && isDead && s.spec.SpreadKey == "") {
+			if !gotTarget(name) && (gotTarget(out) || isReady && isDead && s.spec.SpreadKey == "") {
 				fail("stage %s has %s, and not %s", s.spec.Name, name, out)
 			}
 		}
@@ -515,25 +551,22 @@ func (l *stagedLoop) checkBudget(fail func(string, ...any), in rollout.Input, s 
 		return v1alpha1.ClusterStatus{}
 	}
 	isNew := func(name string) bool { return previous(name).Revision == 0 }
-	assigned, impaired, goingBack, assignedBack := 0, 0, 0, 0
+	assigned, impaired, returned := 0, 0, 0
 	for _, name := range s.clusters {
 		entry := after.Cluster(name)
-		if entry == nil {
+		if entry == nil || isNew(name) || entry.Revision == previous(name).Revision {
 			continue
 		}
-		isChanged := entry.Revision != previous(name).Revision && !isNew(name)
-		wasAvailable := previous(name).Phase == v1alpha1.ClusterReady && previous(name).UnavailableSince == nil
+		seen := in.ObservationOf(name)
+		wasReady := previous(name).Phase == v1alpha1.ClusterReady && (seen == nil || seen.Phase == v1alpha1.ClusterReady)
 		switch {
-		case isChanged && entry.Revision == in.Revision && in.Revision != before.Rollout.StableRevision:
+		case entry.Revision == in.Revision && in.Revision != before.Rollout.StableRevision:
 			assigned++
 			if entry.Impaired {
 				impaired++
 			}
-		case isChanged && wasAvailable && entry.Phase != v1alpha1.ClusterUnknown:
-			assignedBack++
-		}
-		if entry.Revision == after.Rollout.StableRevision && entry.UnavailableSince != nil && !entry.Impaired && wasAvailable && isChanged {
-			goingBack++
+		case entry.Revision == after.Rollout.StableRevision && wasReady && entry.Phase != v1alpha1.ClusterUnknown:
+			returned++
 		}
 	}
 	t := s.tally(in, after, isNew)
@@ -548,8 +581,8 @@ func (l *stagedLoop) checkBudget(fail func(string, ...any), in rollout.Input, s 
 	if impaired > budget {
 		fail("stage %s: %d broken clusters are tried at once, and %d may be", s.spec.Name, impaired, budget)
 	}
-	if after.Rollout.Phase != v1alpha1.RolloutCompleted && assignedBack > 0 && goingBack > s.maxUnavailable() {
-		fail("stage %s: %d available clusters go back at once, and %d may", s.spec.Name, goingBack, s.maxUnavailable())
+	if after.Rollout.Phase != v1alpha1.RolloutCompleted && returned > s.maxUnavailable() {
+		fail("stage %s: %d Ready clusters go back at once, and %d may", s.spec.Name, returned, s.maxUnavailable())
 	}
 }
 
@@ -759,7 +792,8 @@ func TestStages_stop_a_bad_template(t *testing.T) {
 
 // newHealthyLoop returns a fleet that has completed its first rollout.
 func newHealthyLoop(t *rapid.T, overrides []v1alpha1.Override) *stagedLoop {
-	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}}
+	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}, stageOf: map[string]string{}}
+	l.planned = l.recordStages
 	l.app.Spec.Rollout = anyStrategy.Draw(t, "strategy")
 	for range rapid.IntRange(0, 7).Draw(t, "clusters") {
 		l.joinAny(t)

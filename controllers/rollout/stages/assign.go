@@ -19,7 +19,7 @@ func (a *assigner) assign(c *cluster, revision int64) {
 	e.Returned = e.Revision != 0 && revision == a.judge.status.StableRevision && !a.judge.clock.isKnownUnready(c)
 	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &a.judge.clock.now, nil, 0
 	if revision == a.judge.status.Revision {
-		e.Stage = c.stage.place()
+		e.Stage = c.stage.recordedName()
 	}
 	c.Reassign(revision)
 	c.isConfirmed = c.isConfirmed && !c.IsStale
@@ -30,7 +30,7 @@ func (a *assigner) assign(c *cluster, revision int64) {
 func (a *assigner) assignAtOnce(c *cluster, revision int64) {
 	e := &c.Entry
 	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = nil, nil, 0
-	e.Impaired, e.Returned, e.Stage = false, false, ""
+	e.Impaired, e.Returned = false, false
 	if a.mayAssign(c, revision) {
 		c.Reassign(revision)
 	}

@@ -59,9 +59,9 @@ func (c *cluster) isEmpty() bool {
 	return e.CurrentReplicas() == 0 && (e.Phase == v1alpha1.ClusterReady || e.Replicas == 0 && e.MaxReplicas == 0)
 }
 
-// isToRunNone reports whether the plan has no pods on the cluster. It may still run some, also while its
-// scale-down is pending.
-func (c *cluster) isToRunNone() bool {
+// isToRunNoPods reports whether the cluster is to have no pods when its scale-down is over. It may still
+// run some, because the scale-down has just begun, or is pending.
+func (c *cluster) isToRunNoPods() bool {
 	if c.LowerTarget != nil {
 		return c.LowerTarget.Replicas == 0 && c.LowerTarget.MaxReplicas == 0
 	}

@@ -7,8 +7,11 @@ import "github.com/fleetwright/fleetwright/api/v1alpha1"
 type completed struct{ scope }
 
 // runLate updates clusters that are late, and runs the stages that were Skipped and have clusters now,
-// one after another.
+// one after another. In other phases, it does nothing.
 func (p completed) runLate() {
+	if p.status.Phase != v1alpha1.RolloutCompleted {
+		return
+	}
 	p.closeStages()
 	isActive := true
 	for _, s := range p.stages {

@@ -46,7 +46,7 @@
 //     not answered the latest edit is neither available nor broken, for three minutes.
 //   - A cluster belongs to the first stage that matches it, and clusters that no stage matches form
 //     the last stage. A stage with a limit prefers clusters that can be reached and have replicas. A
-//     cluster that got the target there keeps its place.
+//     cluster that got the target there keeps its place until the next target, also if it goes back.
 //   - A stage begins when it is approved, if it needs approval. It assigns the target to clusters
 //     that are Ready, while fewer are unavailable than maxUnavailable, and at most one more than are
 //     available with the target. Clusters that an edit or an abort has caught in an update count, and
@@ -67,8 +67,8 @@
 //   - A cluster with another revision than the stable one and the target is superseded. It gets the
 //     target in any phase when its stage has begun. Before that, it goes back to the stable revision
 //     if it is broken, or runs the failed revision and not the template of the target.
-//   - Where clusters go back, broken ones return at once, and the others as maxUnavailable allows, in
-//     all stages at the same time. This never waits for a broken cluster.
+//   - Where clusters go back, those that are not Ready return at once, and the others as maxUnavailable
+//     allows, in all stages at the same time. This never waits for a broken cluster.
 //   - A new cluster gets the target if its stage or the rollout is Completed, and otherwise the
 //     stable revision. It waits for its turn in the first rollout, and in a stage that needs approval
 //     and was Skipped when the stable revision was rolled out. This is decided last.

@@ -41,20 +41,34 @@ func (p goingBack) goBack() (isLeft, isUpdating bool) {
 }
 
 // returnClusters assigns the stable revision to the clusters of a stage that do not have it and
-// that are to return: to those that are not available at once, and to the others as far as
+// that are to return: to those that are not Ready at once, and to the others as far as
 // maxUnavailable of the stage allows, unless the stable revision fails on those that returned. It
 // never waits for a cluster that was broken before. It returns how many clusters of the stage are
 // about to become available with the stable revision.
 func (p goingBack) returnClusters(s *stage, returns func(*cluster) bool) int {
 	stable := p.judge.contents.stable()
+	mayReturn := func(c *cluster) bool {
+		return c.Entry.Revision != stable && !p.status.returnsFail() && returns(c)
+	}
+	returning := 0 // clusters that were Ready before
 	for _, c := range s.clusters {
-		if c.Entry.Revision != stable && (p.judge.clock.isKnownUnready(c) || c.Entry.UnavailableSince != nil) && returns(c) {
+		isDown := p.judge.clock.isKnownUnready(c) || c.Entry.Impaired && !c.isServing()
+		if c.Entry.Revision != stable && isDown && returns(c) {
 			p.assigner.assign(c, stable)
+		}
+		if c.Entry.Returned && p.judge.isGoingBack(c) {
+			returning++
+		}
+	}
+	for _, c := range s.clusters { // those that are not available yet have their vacancies already
+		if c.Entry.UnavailableSince != nil && returning < s.maxUpdating() && mayReturn(c) {
+			p.assigner.assign(c, stable)
+			returning++
 		}
 	}
 	vacancies, updating := s.vacancies(), 0
 	for _, c := range s.clusters {
-		if c.Entry.Revision != stable && vacancies > 0 && !p.status.returnsFail() && returns(c) {
+		if c.Entry.UnavailableSince == nil && vacancies > 0 && mayReturn(c) {
 			p.assigner.assign(c, stable)
 			vacancies--
 		}

@@ -83,10 +83,12 @@ func (s *stage) unconfirmedWithTarget() int {
 	return n
 }
 
-// awaitsCandidates reports whether clusters of a stage become candidates when this process has observed
-// them.
+// awaitsCandidates reports whether clusters with pods may become candidates when this process has
+// observed them.
 func (s *stage) awaitsCandidates() bool {
-	return slices.ContainsFunc(s.inState(stateUnconfirmed), func(c *cluster) bool { return c.Entry.Revision != s.judge.status.Revision })
+	return slices.ContainsFunc(s.inState(stateUnconfirmed), func(c *cluster) bool {
+		return c.Entry.Revision != s.judge.status.Revision && !c.isEmpty()
+	})
 }
 
 // emptyWithTarget returns how many clusters of a stage have run no pods with the target, as far as it is

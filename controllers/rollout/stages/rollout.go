@@ -28,7 +28,7 @@ func Decide(in Input, plans []entryplan.Plan) *Rollout {
 	r.recover(plans)
 	if in.Revision != 0 && !in.App.IsDeleting() {
 		r.clusters = in.stagedClusters(plans)
-		r.decide()
+		r.decide(plans)
 	}
 	r.recordPodSecurity()
 	r.explainRefused()
@@ -46,7 +46,7 @@ func newRollout(in Input) *Rollout {
 }
 
 // decide decides about the target, the stages and the clusters, in this order.
-func (r *Rollout) decide() {
+func (r *Rollout) decide(plans []entryplan.Plan) {
 	r.status.keepLatest(r.in.Revision)
 	r.adoptProven()
 	if r.status.Revision != r.in.Revision {
@@ -54,10 +54,11 @@ func (r *Rollout) decide() {
 	}
 	if r.in.App.Spec.Rollout == nil {
 		atOnce{r.scope, r.in}.assign()
+		r.forgetStages(plans)
 		return
 	}
 	r.retarget()
-	r.clearPlaces()
+	r.forgetStages(plans)
 	r.requests = r.in.requests()
 	r.stages, r.stageError = r.stagesOf(r.clusters)
 	r.hold()
@@ -74,7 +75,10 @@ func (r *Rollout) decide() {
 	}
 	r.closeStages()
 	r.assigner.assignNew(r.clusters)
-	r.closeStages() // new clusters may need nothing more now
+	if !r.assigner.hold.isPaused() { // new clusters may need nothing more now, so that the next stage may run
+		completed{r.scope}.runLate()
+	}
+	r.closeStages()
 }
 
 // recover sets the revisions of entries to those that their clusters run, after the status was
@@ -129,15 +133,16 @@ func (r *Rollout) retarget() {
 	}
 }
 
-// clearPlaces takes the places of an earlier target from clusters. One that goes back because the target
-// failed keeps its place, so that the stage in which it failed still has it.
-func (r *Rollout) clearPlaces() {
-	if r.status.FailedRevision == r.status.Revision {
-		return
-	}
-	for _, c := range r.clusters {
-		if c.Entry.Revision != r.status.Revision {
-			c.Entry.Stage = ""
+// forgetStages removes from the entries the stages in which their clusters got another target than the
+// present one, also where a cluster is in no stage now: it may return. After the target has failed, the
+// entries keep their stages, so that the stage in which it failed has the same clusters while they go
+// back.
+func (r *Rollout) forgetStages(plans []entryplan.Plan) {
+	isSame := r.in.App.Spec.Rollout != nil && r.in.App.Status.Rollout.Revision == r.status.Revision
+	hasFailed := r.status.FailedRevision == r.status.Revision
+	for i := range plans {
+		if e := &plans[i].Entry; !isSame || !hasFailed && e.Revision != r.status.Revision {
+			e.Stage = ""
 		}
 	}
 }
@@ -240,7 +245,5 @@ func (r *Rollout) proceed() {
 	if r.status.isRollingOut() {
 		back.returnSuperseded()
 	}
-	if r.status.Phase == v1alpha1.RolloutCompleted {
-		completed{r.scope}.runLate()
-	}
+	completed{r.scope}.runLate()
 }

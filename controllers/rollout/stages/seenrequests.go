@@ -23,18 +23,17 @@ func (r *Rollout) recordRequests() {
 		if r.isLeftOut(s) {
 			continue
 		}
-		isApproved, isPromoted := r.requests.Approved[s.Name], r.requests.IsPromoted || r.requests.Promoted[s.Name]
+		asksApproval, asksPromotion := r.requests.Approved[s.Name], r.requests.IsPromoted || r.requests.Promoted[s.Name]
 		isUnseen := s.isNew || r.areStagesEdited && !s.isActive()
-		s.status.ApprovalRefused = isApproved && (isUnseen || s.status.ApprovalRefused)
-		s.status.PromotionRefused = isPromoted && (isUnseen || s.status.PromotionRefused)
+		s.status.ApprovalRefused = asksApproval && (isUnseen || s.status.ApprovalRefused)
+		s.status.PromotionRefused = asksPromotion && (isUnseen || s.status.PromotionRefused)
 		r.reportRefused(s)
-		s.isApproved, s.isPromoted = isApproved && !s.status.ApprovalRefused, isPromoted && !s.status.PromotionRefused
+		s.hasApproval, s.hasPromotion = asksApproval && !s.status.ApprovalRefused, asksPromotion && !s.status.PromotionRefused
 		isOver := state.Phase != v1alpha1.RolloutProgressing && state.Phase != v1alpha1.RolloutCompleted
 		if isOver || len(s.clusters) == 0 && s.status.Phase == v1alpha1.StageSkipped {
 			continue
 		}
-		s.status.Approved = s.isActive() && s.status.Approved || s.isApproved
-		s.status.Promoted = s.isActive() && s.status.Promoted || s.isPromoted
+		s.adoptRequests()
 	}
 }
 

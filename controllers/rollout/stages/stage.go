@@ -33,8 +33,9 @@ type stage struct {
 	status v1alpha1.RolloutStageStatus
 	// isNew is set if the status of the rollout does not have the stage yet.
 	isNew bool
-	// isApproved and isPromoted are set if a user asks for that now, and it counts.
-	isApproved, isPromoted bool
+	// hasApproval and hasPromotion are set while the annotation with such a request is there, and the
+	// request is not refused.
+	hasApproval, hasPromotion bool
 	// clusters are in the order in which they get the target.
 	clusters []*cluster
 	// judge says in which state they are.
@@ -68,11 +69,17 @@ func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
 	}
 }
 
-// postpone makes a stage wait for its turn, even if it has begun. What a user asked for counts only if it
-// is still asked for.
+// adoptRequests records whether the stage is approved and promoted. After the stage has begun, the
+// annotations are no longer needed.
+func (s *stage) adoptRequests() {
+	s.status.Approved = s.isActive() && s.status.Approved || s.hasApproval
+	s.status.Promoted = s.isActive() && s.status.Promoted || s.hasPromotion
+}
+
+// postpone makes a stage wait for its turn, even if it has begun.
 func (s *stage) postpone(now metav1.Time) {
 	s.enter(v1alpha1.StagePending, now)
-	s.status.Approved, s.status.Promoted = s.isApproved, s.isPromoted
+	s.adoptRequests()
 }
 
 // hasPods reports whether any cluster of the stage runs pods, or is to run some. A scale-down may change
@@ -141,20 +148,21 @@ func (s *stage) places(matching []*cluster) []int {
 }
 
 // standing returns how well a cluster serves a stage with a limit; the lowest is the best. A cluster
-// keeps its place, so that the choice does not change during a rollout. Clusters that cannot be reached,
-// and those without pods, cannot prove the target, and come last.
+// that got the target in the stage comes first, so that the choice does not change during a rollout.
+// Clusters that cannot be reached, and those that have no pods in the plan, cannot prove the target, and
+// come last.
 func (s *stage) standing(c *cluster) int {
 	switch e := &c.Entry; {
 	case e.Stage == s.Name:
 		return 0
-	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty(), c.isToRunNone():
+	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty(), c.isToRunNoPods():
 		return 2
 	}
 	return 1
 }
 
-// place returns what entries record of the stage: its name, if it has a limit.
-func (s *stage) place() string {
+// recordedName returns the name of the stage for status.clusters[].stage. Without a limit, it is empty.
+func (s *stage) recordedName() string {
 	if s.Limit == nil {
 		return ""
 	}

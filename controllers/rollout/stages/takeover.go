@@ -44,7 +44,7 @@ func (r *Rollout) takeOverBy(c *cluster, revision int64) {
 	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &r.now, nil, 0
 	e.Impaired, e.Returned = false, false
 	if isTarget {
-		e.Stage = c.stage.place()
+		e.Stage = c.stage.recordedName()
 	}
 	c.Reassign(revision)
 }

@@ -1,0 +1,241 @@
+package rollout_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+)
+
+// newLimitedFleet returns a fleet on which everything is available, with the stage a of one cluster.
+func newLimitedFleet(t *testing.T, clusters ...string) *stagedFleet {
+	w := newStagedFleet()
+	w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{{Name: "a", Limit: new(intstr.FromInt32(1))}}}
+	for _, name := range clusters {
+		w.join(name, "")
+	}
+	w.run(nil)
+	if phase := w.app.Status.Rollout.Phase; phase != v1alpha1.RolloutCompleted {
+		t.Fatalf("the first rollout is %s", phase)
+	}
+	return w
+}
+
+// inStageA returns the cluster of the stage a.
+func (w *stagedFleet) inStageA() string {
+	for name, stage := range rollout.StagesOf(w.input()) {
+		if stage == "a" {
+			return name
+		}
+	}
+	return ""
+}
+
+// failInStageA gives a target that fails to the cluster of the stage a, and returns its name.
+func (w *stagedFleet) failInStageA(t *testing.T) string {
+	w.editImage("bad-1")
+	w.plan()
+	w.deliverAll() // the answer to the edit
+	w.plan()
+	names := w.with(2)
+	if len(names) != 1 {
+		t.Fatalf("clusters %v have the bad revision, want one", names)
+	}
+	return names[0]
+}
+
+// Clusters that join while the target fails, and that come before the one on which it failed, do not
+// take its place. They are chosen for the next target.
+func TestStage_keeps_the_cluster_on_which_the_target_failed(t *testing.T) {
+	w := newLimitedFleet(t, "c01", "c02")
+	failed := w.failInStageA(t)
+	for i := range 8 {
+		w.join(fmt.Sprintf("later-%d", i), "")
+	}
+	w.run(func() {
+		if name := w.inStageA(); name != failed {
+			t.Errorf("while it is %s, the stage has %s, want %s", w.app.Status.Rollout.Phase, name, failed)
+		}
+	})
+	if phase := w.app.Status.Rollout.Phase; phase != v1alpha1.RolloutRolledBack {
+		t.Fatalf("the phase is %s", phase)
+	}
+	w.editImage("ok-1")
+	w.plan()
+	if name := w.inStageA(); name == failed {
+		t.Errorf("the next target has %s again: it keeps its place, or no later cluster comes before it", name)
+	}
+}
+
+// A cluster that got an earlier target in the stage, and was away since, does not take the place of the
+// one on which the target failed.
+func TestStage_forgets_an_earlier_target_on_clusters_that_are_away(t *testing.T) {
+	w := newLimitedFleet(t, "c01", "c02")
+	away := w.inStageA()
+	member := w.members[away]
+	delete(w.members, away)
+	w.run(nil)
+	failed := w.failInStageA(t)
+	w.run(nil)
+	w.members[away] = member
+	w.plan()
+	if entry := w.app.Status.Cluster(away); entry.Phase == v1alpha1.ClusterDetached {
+		t.Fatalf("%s is still detached", away)
+	}
+	if name := w.inStageA(); name != failed {
+		t.Errorf("the stage has %s, want %s", name, failed)
+	}
+}
+
+// Before a cluster has stopped its pods, or may stop them, it is known that it will prove nothing.
+func TestStage_has_no_cluster_that_is_to_run_no_pods(t *testing.T) {
+	for name, isPending := range map[string]bool{"the scale-down has begun": false, "the scale-down is pending": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newLimitedFleet(t, "c01", "c02")
+			before := w.inStageA()
+			if isPending { // no edit scales the cluster down, so others must be ready first
+				w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Overrides = withoutReplicas })
+				w.run(nil)
+			}
+			w.members[before].member.Labels["size"] = "none"
+			w.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Image, spec.Overrides = "ok-1", withoutReplicas })
+			if isPending {
+				w.app.Generation--
+				for other := range w.members {
+					if other != before {
+						w.members[other].sick = true
+						w.deliver(other)
+					}
+				}
+			}
+			w.plan()
+			entry := w.app.Status.Cluster(before)
+			if entry.CurrentReplicas() == 0 || (entry.Replicas > 0) != isPending {
+				t.Fatalf("%s is to run %d pods and runs %d", before, entry.Replicas, entry.CurrentReplicas())
+			}
+			if name := w.inStageA(); name == before {
+				t.Errorf("the stage has %s, want the one that is to run pods", name)
+			}
+		})
+	}
+}
+
+// After a restart, a Ready cluster is not a candidate until it was observed. A cluster without pods does
+// not come before it.
+func TestClusters_without_pods_come_last_after_a_restart(t *testing.T) {
+	w := newStagedFleet()
+	w.join("some", "")
+	w.join("none", "").member.Labels["size"] = "none"
+	w.app.Spec.Overrides = withoutReplicas
+	for range 10 {
+		if w.deliver("some"); len(w.with(1)) < 2 {
+			w.plan()
+			w.advance(w.decision.RecheckAfter)
+		}
+	}
+	if state := w.app.Status.Rollout; len(w.with(1)) != 2 || state.StableRevision != 0 {
+		t.Fatalf("clusters %v have the first revision, and %d is stable", w.with(1), state.StableRevision)
+	}
+	w.editImage("ok-1")
+	w.plan()
+	w.deliver("some") // the answer to the edit
+	w.plan()
+	if with := w.with(2); len(with) > 0 {
+		t.Fatalf("clusters %v have the target, want none while the cluster without pods is updating", with)
+	}
+	w.restart()
+	w.plan()
+	if with := w.with(2); len(with) > 0 {
+		t.Errorf("after a restart, clusters %v have the target", with)
+	}
+	w.run(nil)
+	if with := w.with(2); len(with) != 2 {
+		t.Errorf("in the end, clusters %v have the target", with)
+	}
+}
+
+// A stage that waits for its turn again, because an earlier one got a cluster, is approved or promoted
+// only while that is still asked for.
+func TestStage_that_is_postponed_needs_its_requests(t *testing.T) {
+	for _, annotation := range []string{v1alpha1.AnnotationApprove, v1alpha1.AnnotationPromote} {
+		for _, isKept := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s kept %t", annotation, isKept), func(t *testing.T) {
+				w := newStagedFleet()
+				second := v1alpha1.RolloutStage{Name: "b", Approval: v1alpha1.ApprovalRequired}
+				w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{stageOf("a"), second}}
+				w.join("c01", "b").startup = time.Hour
+				w.plan()
+				w.annotate(annotation, "1/b")
+				w.plan()
+				if b := ruleStatus(w.app.Status.Rollout, "b"); b.Phase != v1alpha1.StageProgressing {
+					t.Fatalf("stage b is %s: it has not begun", b.Phase)
+				}
+				w.join("c02", "a")
+				if !isKept {
+					delete(w.app.Annotations, annotation)
+				}
+				for range 2 { // the first decision and each later one
+					w.plan()
+					if b := ruleStatus(w.app.Status.Rollout, "b"); b.Phase != v1alpha1.StagePending || (b.Approved || b.Promoted) != isKept {
+						t.Errorf("stage b is %s, approved %t and promoted %t, want it Pending and that to be %t", b.Phase, b.Approved, b.Promoted, isKept)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Clusters that are Ready, and not available yet, go back as maxUnavailable allows.
+func TestReady_clusters_go_back_one_after_another(t *testing.T) {
+	w := newStagedFleet()
+	w.app.Spec.Rollout = &v1alpha1.Rollout{RolloutPace: paceOf(3, 0, time.Minute)}
+	for _, name := range []string{"c01", "c02", "c03", "c04"} {
+		w.join(name, "")
+	}
+	w.run(nil)
+	w.editImage("ok-1")
+	for len(w.with(2)) < 3 { // the first is available, and then two are updating
+		if w.plan().Rollout.Phase != v1alpha1.RolloutProgressing {
+			t.Fatalf("the phase is %s", w.decision.Rollout.Phase)
+		}
+		w.advance(20 * time.Second)
+		w.deliverAll()
+	}
+	w.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Image, spec.Rollout = "ok-0", &v1alpha1.Rollout{RolloutPace: paceOf(1, 0, time.Minute)}
+	})
+	most := 0
+	w.run(func() {
+		returning := 0
+		for _, entry := range w.app.Status.Clusters {
+			if entry.Returned && !isAvailable(&entry) {
+				returning++
+			}
+		}
+		most = max(most, returning)
+	})
+	if with := w.with(1); most != 1 || len(with) != 4 {
+		t.Errorf("at most %d clusters went back at once, and %v in the end; want 1, and all", most, with)
+	}
+}
+
+// Two clusters join at once after the rollout was completed. The first gets the revision, and the stage
+// of the second one waits for approval, in the same decision.
+func TestStage_after_a_new_cluster_waits_for_approval_at_once(t *testing.T) {
+	w := newStagedFleet()
+	second := stageOf("b", func(s *v1alpha1.RolloutStage) { s.Approval = v1alpha1.ApprovalRequired })
+	w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{stageOf("a"), second}}
+	w.join("c01", "rest")
+	w.run(nil)
+	w.join("c02", "a")
+	w.join("c03", "b")
+	w.plan()
+	state := w.app.Status.Rollout
+	if a, b := ruleStatus(state, "a"), ruleStatus(state, "b"); a.Phase != v1alpha1.StageCompleted || b.Phase != v1alpha1.StageAwaitingApproval {
+		t.Errorf("stage a is %s, and b is %s, want Completed and AwaitingApproval", a.Phase, b.Phase)
+	}
+}
