@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"runtime/debug"
 	"runtime/metrics"
 	"strings"
 	"sync/atomic"
@@ -24,6 +25,9 @@ func TestMember_uses_a_limited_amount_of_memory(t *testing.T) {
 	const maxList = 128 << 20
 	const maxMemory = 5 * maxList
 	env := sharedEnv(t)
+	// The operator runs with Go's default, and tests with a higher GOGC: see the Makefile.
+	percent := debug.SetGCPercent(100)
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	// The rate is high, because the limit on memory must not depend on throttling.
 	o := env.newOperator(t, "fleet-memory", func(o *setup) { o.MaxListBytes, o.ReadRate = maxList, 1<<30 })
 	const list, watch = "", "watch"

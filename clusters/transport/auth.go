@@ -2,6 +2,7 @@ package transport
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -66,18 +67,23 @@ const errorTimeout = 10 * time.Second
 
 // redactBody reads the beginning of an error response and redacts the token in it. It drops a body
 // that is truncated or does not end within errorTimeout; the status code then remains as the
-// explanation.
+// explanation. An object of JSON is complete, even if the connection fails after it: the same failure
+// must have the same text each time.
 func redactBody(token string, from io.ReadCloser) io.ReadCloser {
 	timer := time.AfterFunc(errorTimeout, func() { _ = from.Close() })
 	body, err := io.ReadAll(io.LimitReader(from, maxAnswer))
 	timer.Stop()
-	if err := errors.Join(err, from.Close()); err != nil {
+	if err := errors.Join(err, from.Close()); err != nil && !isCompleteObject(body) {
 		body = nil
 	}
 	if token != "" {
 		body = bytes.ReplaceAll(body, []byte(token), []byte("(the token)"))
 	}
 	return io.NopCloser(bytes.NewReader(body))
+}
+
+func isCompleteObject(body []byte) bool {
+	return bytes.HasPrefix(body, []byte("{")) && json.Valid(body)
 }
 
 // WrappedRoundTripper returns the next transport, so that client-go can find it.

@@ -238,6 +238,25 @@ func newSilentBody() silentBody {
 
 func (s silentBody) send(text string) { _, _ = io.WriteString(s.writer, text) }
 
+// A server or a proxy may close the connection after the last byte of a response, and before its end.
+func TestError_response_is_read_if_the_connection_fails_after_it(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"message": "no canary-token"}`: `{"message": "no (the token)"}`,
+		`{"message": "no canary-tok`:     "",
+		`"canary-tok"`:                   "",
+	} {
+		server := newSilentBody()
+		go func() {
+			server.send(text)
+			_ = server.writer.CloseWithError(io.ErrUnexpectedEOF)
+		}()
+		body, err := io.ReadAll(redactBody("canary-token", server))
+		if string(body) != want || err != nil {
+			t.Errorf("of %s, got %q, %v, want %q", text, body, err, want)
+		}
+	}
+}
+
 func TestError_response_that_does_not_end_is_ended(t *testing.T) {
 	for name, code := range map[string]int{"an error": 503, "a redirect": 307, "a status that no watch has": 206} {
 		for _, token := range []string{"", "canary-token"} {
