@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -255,7 +256,7 @@ func TestHelmTakesOverAnOperatorThatKubectlApplied(t *testing.T) {
 	run(t, "kubectl", "apply", "--server-side", "-k", "../config/default")
 	t.Cleanup(func() {
 		uninstall(t)
-		run(t, "kubectl", "delete", "-k", "../config/crd") // other tests would have conflicts with kubectl
+		releaseFields(t) // otherwise, later tests may have conflicts with kubectl
 	})
 	args := []string{"install", "fleetwright", "fleetwright", "--namespace", namespace}
 	if _, err := tryRun("helm", args...); err == nil || !strings.Contains(err.Error(), "invalid ownership metadata") {
@@ -270,6 +271,21 @@ func TestHelmTakesOverAnOperatorThatKubectlApplied(t *testing.T) {
 		t.Errorf("an upgrade without a flag: %v", err)
 	}
 	run(t, "helm", append(args, "--force-conflicts")...)
+}
+
+// releaseFields makes Helm the only owner of the fields of our CRDs, which outlive a release.
+func releaseFields(t *testing.T) {
+	t.Helper()
+	for _, crd := range kustomize(t, "crd") {
+		if err := hub.Get(context.Background(), client.ObjectKeyFromObject(crd), crd); err != nil {
+			t.Fatal(err)
+		}
+		before := crd.DeepCopy()
+		crd.SetManagedFields(slices.DeleteFunc(crd.GetManagedFields(), func(f metav1.ManagedFieldsEntry) bool { return f.Manager == "kubectl" }))
+		if err := hub.Patch(context.Background(), crd, client.MergeFrom(before)); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
 
 // A release of the chart of the previous commit can be upgraded, if that commit has a chart.

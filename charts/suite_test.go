@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
@@ -21,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/internal/servertest"
+	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 const namespace = "fleetwright-system"
@@ -48,7 +48,7 @@ func connect() (err error) {
 
 // tryRun runs one of our tools, and returns its output, or an error with all that it printed.
 func tryRun(tool string, args ...string) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // not the context of t: it also runs in Cleanup
+	ctx, cancel := context.WithTimeout(context.Background(), wait.Patience) // not the context of t: it also runs in Cleanup
 	defer cancel()
 	path, err := filepath.Abs(filepath.Join(os.Getenv("KUBEBUILDER_ASSETS"), tool))
 	if err != nil {
