@@ -16,7 +16,7 @@ import (
 // newProvenFleet returns a fleet of healthy clusters, named c01 and so on, one for each of these
 // labels of a stage. It has completed the rollout of revision 1.
 func newProvenFleet(t *rapid.T, strategy v1alpha1.Rollout, labels ...string) *stagedLoop {
-	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}}
+	l := newEmptyLoop()
 	l.app.Spec.Rollout = &strategy
 	for i, label := range labels {
 		l.join(fmt.Sprintf("c%02d", i+1), label).startup = time.Duration(rapid.IntRange(0, 40).Draw(t, "startup")) * time.Second

@@ -50,9 +50,14 @@ func TestStages(t *testing.T) {
 	})
 }
 
-func newStagedLoop(t *rapid.T) *stagedLoop {
+func newEmptyLoop() *stagedLoop {
 	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}, stageOf: map[string]string{}}
 	l.planned = l.recordStages
+	return l
+}
+
+func newStagedLoop(t *rapid.T) *stagedLoop {
+	l := newEmptyLoop()
 	l.app.Spec.Rollout = anyStrategy.Draw(t, "strategy")
 	for range rapid.IntRange(0, 7).Draw(t, "clusters") {
 		l.joinAny(t)
@@ -460,10 +465,11 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 		}
 		completes := before.Rollout.Phase != "" && after.Rollout.Phase == v1alpha1.RolloutCompleted && before.Rollout.Phase != v1alpha1.RolloutCompleted && in.Revision != before.Rollout.StableRevision
 		if isRollingOut || completes {
-			if isActive && !wasActive && !isPassed {
+			isReopened := before.Rollout.Strategy != after.Rollout.Strategy && ruleStatus(before.Rollout, s.spec.Name).Phase == v1alpha1.StageCompleted && before.Rollout.Revision == in.Revision
+			isKept := isReopened && is.Phase == v1alpha1.StageCompleted // an edit has put an unfinished stage before it
+			if isActive && !wasActive && !isPassed && !isKept {
 				fail("stage %s began before its turn", s.spec.Name)
 			}
-			isReopened := before.Rollout.Strategy != after.Rollout.Strategy && ruleStatus(before.Rollout, s.spec.Name).Phase == v1alpha1.StageCompleted && before.Rollout.Revision == in.Revision
 			needsApproval := s.spec.Approval != "" && !after.Rollout.Undo && !before.Rollout.Undo
 			if isActive && !wasActive && needsApproval && !is.Approved && !is.Promoted && len(s.clusters) > 0 && !isReopened {
 				fail("stage %s began without approval", s.spec.Name)
@@ -792,8 +798,7 @@ func TestStages_stop_a_bad_template(t *testing.T) {
 
 // newHealthyLoop returns a fleet that has completed its first rollout.
 func newHealthyLoop(t *rapid.T, overrides []v1alpha1.Override) *stagedLoop {
-	l := &stagedLoop{stagedFleet: newStagedFleet(), wasStable: map[int64]bool{}, hasFailed: map[int64]bool{}, wasAvailable: map[int64]bool{}, stageOf: map[string]string{}}
-	l.planned = l.recordStages
+	l := newEmptyLoop()
 	l.app.Spec.Rollout = anyStrategy.Draw(t, "strategy")
 	for range rapid.IntRange(0, 7).Draw(t, "clusters") {
 		l.joinAny(t)

@@ -139,7 +139,7 @@ func configuration(policy string) *v1alpha4.Cluster {
 			Role:        v1alpha4.ControlPlaneRole,
 			ExtraMounts: []v1alpha4.Mount{{HostPath: policy, ContainerPath: onNode, Readonly: true}},
 		}},
-		// A higher GOGC takes a fifth of the CPU time from the API server and etcd, which have memory enough.
+		// GOGC is that of the other API servers of tests: see the Makefile.
 		// etcd need not wait for the disk, because the clusters need not survive a power cut. The
 		// controller manager keeps its leader election: without it, it exits when the API server
 		// does not respond for ten seconds. By default, a kubelet updates the files of a ConfigMap in a
