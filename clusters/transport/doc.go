@@ -17,8 +17,13 @@
 //
 // Each layer is a RoundTripper in a separate file. A request passes the layers in this order:
 //
+//   - the caller's own layers, around client.HTTP.Transport: package clusters takes the bodies of
+//     watches there, to decode them itself (contain.go), and puts the monitor below;
 //   - [WatchMonitor] (watchmonitor.go) records failures that client-go retries silently, and ends
 //     lists and watches that hang;
+//   - the user agent, and the Wrap of the options: the operator recognises a restored member there
+//     (package rewind), traces requests if there is an endpoint for that, and stops writes without the
+//     Lease if there is leader election (package leasefence), in this order;
 //   - authTransport (auth.go) adds the bearer token, and redacts it from error responses;
 //   - responseLimiter (limit.go) throttles responses and refuses those that are too large;
 //     quantityScanner (quantities.go) finds numbers that are expensive to parse;

@@ -43,7 +43,7 @@ func (o *options) newFencedConfigs(hub *rest.Config, hubOptions *manager.Options
 		return nil, fmt.Errorf("create the lock of the leader election: %w", err)
 	}
 	hubOptions.LeaderElectionResourceLockInterface = lock
-	// The first wrapper is the innermost: the fence is the last one that a request passes.
+	// The first wrapper is the innermost: of these, a request passes the fence last.
 	members.Wrap = transport.Wrappers(fence.Wrap, members.Wrap)
 	fenced := rest.CopyConfig(hub)
 	fenced.WrapTransport = transport.Wrappers(fence.Wrap, hub.WrapTransport)

@@ -60,17 +60,17 @@ func (r *reconciler) ensureCopiesOf(ctx context.Context, t task, owner types.UID
 	return errors.Join(result.Outdated, err)
 }
 
-// pruneCopies deletes the copies that the member does not need any more. A live read of the hub
+// deleteCopies deletes the copies that the member does not need any more. A live read of the hub
 // confirms each deletion. It reports whether it deleted any.
-func (r *reconciler) pruneCopies(ctx context.Context, t task) bool {
-	facts, confirmation := t.copyFacts(), r.remover.confirmation(t)
+func (r *reconciler) deleteCopies(ctx context.Context, t task) bool {
+	facts, verification := t.copyFacts(), r.remover.verification(t)
 	if !facts.Any() {
 		return false
 	}
-	result, err := r.copies.Prune(ctx, facts, func(ctx context.Context) error {
-		err := confirmation.renew(ctx)
+	result, err := r.copies.Delete(ctx, facts, func(ctx context.Context) error {
+		err := verification.renew(ctx)
 		if errors.Is(err, errNotVerified) { // the hub's next event is on its way
-			return copies.ErrNotConfirmed
+			return copies.ErrNotVerified
 		}
 		return err
 	})

@@ -169,7 +169,7 @@ func (i interruptedChange) interrupt(t *testing.T, n int, next func(c *configure
 	c.connect()
 	defer c.end()
 	w := c.newReconciler()
-	w.copies.PruneRetry = 0 // otherwise a deletion that failed is repeated after minutes
+	w.copies.DeletionRetry = 0 // otherwise a deletion that failed is repeated after minutes
 	if i.prepare != nil {
 		i.prepare(c, w)
 	}

@@ -190,7 +190,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		reader:     reader,
 		confirmer:  confirmer{hubLive: d.hub.GetAPIReader(), cluster: name.String(), member: reader},
 		revisions:  d.revisions,
-		copies:     &copies.Ensurer{Writer: writer, Snapshots: d.snapshots, OnApply: onApply, PruneRetry: blockerRetry},
+		copies:     &copies.Ensurer{Writer: writer, Snapshots: d.snapshots, OnApply: onApply, DeletionRetry: blockerRetry},
 		objects:    objects,
 		announcer:  announcer,
 		engagement: e,

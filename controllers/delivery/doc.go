@@ -31,15 +31,17 @@
 //
 //  1. gathers the AppService and its entry from the hub's cache, and the objects from the member's;
 //  2. decides, by a pure function, whether to leave, observe, maintain or remove the objects;
-//  3. applies the copies that the Deployment will need (see package copies), ensures each desired
-//     object (see package object), and deletes those that are not desired;
+//  3. deletes the optional objects that are not desired, applies the copies that the Deployment will
+//     need (see package copies), ensures each desired object, first the Deployment (see package
+//     object), and deletes the copies that nothing needs any more;
 //  4. reports what it observed to the planner (see package diagnosis for why a workload is not
 //     ready).
 //
 // An edit takes this way through the files: Reconcile, gather and deliver (reconciler.go), decide
 // (decide.go), awaitsAnswer (question.go), render (render.go), maintain and ensure (maintain.go),
 // and package object. Beside it are the reports (report.go, errors.go, behind.go, confirm.go),
-// adoption (adopt.go), and removal (remove.go, removal.go, tombstones.go).
+// adoption (adopt.go), copies (copies.go), optional objects (optional.go), removal (remove.go,
+// removal.go, tombstones.go), and the live reads of the hub that it needs (verifier.go).
 //
 // On the hub, delivery writes only one thing: it removes tombstones from the status of the
 // MemberCluster (status.abandoned). A tombstone names an AppService that was abandoned on this

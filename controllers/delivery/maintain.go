@@ -15,8 +15,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
-// maintain makes the member hold the desired objects, and deletes what is not desired: the unwanted
-// optional objects first. It reports whether anything changed. A blocker is returned as an error.
+// maintain makes the member hold the copies and the desired objects, and deletes what is not desired:
+// the unwanted optional objects first, the copies last. It reports whether any of the objects changed.
+// A blocker is returned as an error.
 // docs/decisions/the-deployment-is-applied-first.md says why.
 func (r *reconciler) maintain(ctx context.Context, t task, desired workload.Workload, unwanted []object.Existing) (changed bool, err error) {
 	if err := r.deleteOptional(ctx, t, unwanted); err != nil {
@@ -39,7 +40,7 @@ func (r *reconciler) maintain(ctx context.Context, t task, desired workload.Work
 		return changed, cmp.Or(err, ensured.Outdated)
 	}
 	// The Deployment in the cache has its desired state and its record.
-	if r.pruneCopies(ctx, t) {
+	if r.deleteCopies(ctx, t) {
 		_, err = r.ensure(ctx, t, desired.Deployment) // with the shorter record
 	}
 	return false, err

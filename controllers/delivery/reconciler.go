@@ -201,7 +201,7 @@ func (r *reconciler) reportMaintained(ctx context.Context, t task, changed bool,
 		return reconcile.Result{RequeueAfter: appliedPoll}, nil
 	}
 	result, err := r.observe(ctx, t, t.app.Generation)
-	if wait := t.memory.copies.UntilPrune(time.Now()); err == nil && wait > 0 {
+	if wait := t.memory.copies.UntilDeletion(time.Now()); err == nil && wait > 0 {
 		result.RequeueAfter = cmp.Or(min(result.RequeueAfter, wait), wait)
 	}
 	return result, err

@@ -72,9 +72,9 @@ func (r *reconciler) reportRemoving(ctx context.Context, t task, err error) (rec
 // being deleted, or whose version was deleted a moment ago, are left alone.
 func (r *reconciler) deleteOwned(ctx context.Context, t task, done *removal, del func(context.Context, client.Object) error) error {
 	todo := slices.DeleteFunc(t.objects.owned(), func(e object.Existing) bool { return e.IsBeingDeleted() || done.hasDeleted(e) })
-	confirmed := r.remover.confirmation(t)
+	verification := r.remover.verification(t)
 	for i, existing := range todo {
-		err := confirmed.renew(ctx)
+		err := verification.renew(ctx)
 		if err == nil {
 			err = del(ctx, existing.Object)
 		}
@@ -199,9 +199,9 @@ func (r remover) verifyWithHub(ctx context.Context, t task) error {
 	return err
 }
 
-// confirmation returns the evidence for what a task deletes.
-func (r remover) confirmation(t task) *confirmation {
-	return &confirmation{read: func(ctx context.Context) (time.Time, error) { return r.readHub(ctx, t) }}
+// verification returns the evidence for what a task deletes.
+func (r remover) verification(t task) *verification {
+	return &verification{read: func(ctx context.Context) (time.Time, error) { return r.readHub(ctx, t) }}
 }
 
 // readHub reads the AppService live: it must be the same one, of the same generation, and ask the

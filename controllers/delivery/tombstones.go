@@ -91,7 +91,7 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 	if err != nil {
 		return 0, err
 	}
-	confirmed := confirmation{readTime: readTime, read: func(ctx context.Context) (time.Time, error) {
+	verification := verification{readTime: readTime, read: func(ctx context.Context) (time.Time, error) {
 		use, readTime, err := t.readUse(ctx, tombstone)
 		if err == nil && use != deletesObjects {
 			err = errNotVerified
@@ -106,7 +106,7 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 		if use == keepsObjects || existing.IsBeingDeleted() {
 			continue
 		}
-		err := confirmed.renew(ctx)
+		err := verification.renew(ctx)
 		if errors.Is(err, errNotVerified) {
 			return left, nil
 		}

@@ -79,16 +79,16 @@ func (v *verifier) readOf(key types.NamespacedName) *liveRead {
 	return last
 }
 
-// confirmation is the evidence for several deletions in a row: a live read of the hub, which is repeated
+// verification is the evidence for several deletions in a row: a live read of the hub, which is repeated
 // when it is older than maxVerifiedAge. It is not safe for concurrent use.
-type confirmation struct {
+type verification struct {
 	// read reads the hub live, and returns when that began, or why it does not confirm the deletions.
 	read     func(context.Context) (readTime time.Time, err error)
 	readTime time.Time
 }
 
 // renew returns nil if a live read that is at most maxVerifiedAge old confirms the next deletion.
-func (c *confirmation) renew(ctx context.Context) (err error) {
+func (c *verification) renew(ctx context.Context) (err error) {
 	if time.Since(c.readTime) < maxVerifiedAge {
 		return nil
 	}

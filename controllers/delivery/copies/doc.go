@@ -6,14 +6,14 @@
 //
 // Once for each member, with a [Writer] that sends the requests:
 //
-//	ensurer := &copies.Ensurer{Writer: writer, Snapshots: contents, OnApply: measure, PruneRetry: retry}
+//	ensurer := &copies.Ensurer{Writer: writer, Snapshots: contents, OnApply: measure, DeletionRetry: retry}
 //
 // For each AppService, with what the member's cache has:
 //
 //	facts := copies.Facts{App: app, Needed: needed, Deployment: deployment, Memory: memory, ...}
 //	result, err := ensurer.Ensure(ctx, facts)       // before the Deployment is changed
 //	annotation := facts.DesiredAnnotation()         // the record that the Deployment must have
-//	pruned, err := ensurer.Prune(ctx, facts, confirm) // after it has its desired state
+//	deletion, err := ensurer.Delete(ctx, facts, verify) // after it has its desired state
 //
 // A new Deployment is created first, because it owns the copies. Then Ensure is called with its UID
 // as NewOwner, and also before a Deployment is adopted.

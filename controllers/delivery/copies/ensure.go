@@ -19,8 +19,8 @@ type Ensurer struct {
 	Snapshots *snapshots.Reader
 	// OnApply is called for each apply, with its error and its duration.
 	OnApply func(err error, took time.Duration)
-	// PruneRetry is when to try again to delete copies, after it failed.
-	PruneRetry time.Duration
+	// DeletionRetry is when to try again to delete copies, after it failed.
+	DeletionRetry time.Duration
 }
 
 // Result is what came of Ensure.
@@ -29,8 +29,8 @@ type Result struct {
 	Outdated error
 }
 
-// Pruned is what came of Prune.
-type Pruned struct {
+// Deletion is what came of Delete.
+type Deletion struct {
 	Any    bool // a copy was deleted
 	Failed Key  // the copy that could not be deleted
 }
@@ -102,24 +102,24 @@ func (e *Ensurer) apply(ctx context.Context, facts Facts, needed workload.Copy, 
 	return nil
 }
 
-// ErrNotConfirmed is what confirm of Prune returns for a deletion that is not confirmed now. It
+// ErrNotVerified is what verify of Delete returns for a deletion that is not verified now. It
 // ends the deletions, and it is no failure.
-var ErrNotConfirmed = errors.New("the deletion of a copy is not confirmed")
+var ErrNotVerified = errors.New("the deletion of a copy is not verified")
 
-// Prune deletes the copies that the member does not need any more, after the rollout of the
+// Delete deletes the copies that the member does not need any more, after the rollout of the
 // Deployment is complete there: until then, a pod of an older revision may restart. The Deployment
-// in the member's cache must have every desired field. confirm is called before each deletion, and
+// in the member's cache must have every desired field. verify is called before each deletion, and
 // its error prevents it. An error is about the copy that is Failed. After it, nothing is deleted
-// before the PruneRetry.
-func (e *Ensurer) Prune(ctx context.Context, facts Facts, confirm func(context.Context) error) (result Pruned, err error) {
+// before the DeletionRetry.
+func (e *Ensurer) Delete(ctx context.Context, facts Facts, verify func(context.Context) error) (result Deletion, err error) {
 	facts.forgetGone()
 	for _, key := range facts.toDelete() {
-		err := e.Writer.Delete(ctx, facts.App.Namespace, key, facts.Memory.owner, confirm)
+		err := e.Writer.Delete(ctx, facts.App.Namespace, key, facts.Memory.owner, verify)
 		switch {
-		case errors.Is(err, ErrNotConfirmed):
+		case errors.Is(err, ErrNotVerified):
 			return result, nil
 		case err != nil:
-			facts.Memory.nextPrune = facts.Now.Add(e.PruneRetry)
+			facts.Memory.nextDeletion = facts.Now.Add(e.DeletionRetry)
 			result.Failed = key
 			return result, err
 		}

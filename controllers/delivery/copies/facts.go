@@ -144,7 +144,7 @@ func (f Facts) toDelete() []Key {
 			surplus = append(surplus, recorded.Key)
 		}
 	}
-	if len(surplus) == 0 || f.Memory.owner != f.Deployment.UID || f.Memory.UntilPrune(f.Now) > 0 || !f.HasRolledOut() {
+	if len(surplus) == 0 || f.Memory.owner != f.Deployment.UID || f.Memory.UntilDeletion(f.Now) > 0 || !f.HasRolledOut() {
 		return nil
 	}
 	return surplus

@@ -137,8 +137,8 @@ func TestCopies_are_deleted(t *testing.T) {
 		"but not before the end of a rollout":    {given: isRollingOut},
 		"but not if they are needed again":       {given: func(f *Facts) { f.Needed = append(f.Needed, workload.Copy{Kind: old.Kind, Name: old.Name}) }},
 		"but not twice":                          {given: func(f *Facts) { f.Memory.noteDeleted(old) }},
-		"but not at once after that has failed":  {given: func(f *Facts) { f.Memory.nextPrune = f.Now.Add(1) }},
-		"later, after that has failed":           {given: func(f *Facts) { f.Memory.nextPrune = f.Now }, want: []Key{old}},
+		"but not at once after that has failed":  {given: func(f *Facts) { f.Memory.nextDeletion = f.Now.Add(1) }},
+		"later, after that has failed":           {given: func(f *Facts) { f.Memory.nextDeletion = f.Now }, want: []Key{old}},
 		"but not those of another Deployment":    {given: func(f *Facts) { f.Deployment.UID = "deployment-2" }},
 		"but not if the Deployment is unmanaged": {given: func(f *Facts) { f.IsOwned, f.IsManaged = false, false }},
 	}
@@ -194,7 +194,7 @@ func TestCopies_that_are_gone_are_forgotten(t *testing.T) {
 	remembers(&facts)
 	facts.Memory.noteDeleted(old)
 	remembersOld := func() bool {
-		if result, err := new(Ensurer).Prune(t.Context(), facts, nil); err != nil || result.Any {
+		if result, err := new(Ensurer).Delete(t.Context(), facts, nil); err != nil || result.Any {
 			t.Fatalf("%+v, %v", result, err)
 		}
 		return facts.Memory.isDeleted(old)

@@ -16,8 +16,8 @@ import (
 type Memory struct {
 	owner types.UID // of the Deployment
 	known map[Key]state
-	// nextPrune is when to try again to delete copies, after it failed.
-	nextPrune time.Time
+	// nextDeletion is when to try again to delete copies, after it failed.
+	nextDeletion time.Time
 }
 
 // state is what is known of one copy.
@@ -142,8 +142,8 @@ func (m *Memory) isDeleted(key Key) bool {
 	return isKnown && !s.isThere
 }
 
-// UntilPrune returns how long deletions must wait.
-func (m *Memory) UntilPrune(now time.Time) time.Duration { return m.nextPrune.Sub(now) }
+// UntilDeletion returns how long deletions must wait.
+func (m *Memory) UntilDeletion(now time.Time) time.Duration { return m.nextDeletion.Sub(now) }
 
 // forgetGone forgets the copies that are gone, and that the record does not list.
 func (f Facts) forgetGone() {

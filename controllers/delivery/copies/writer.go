@@ -172,9 +172,9 @@ func (e *NotCopyError) Error() string {
 
 // Delete deletes a copy if the Deployment owns it. Other managers may change the record in the
 // Deployment, so it is no reason to delete an object. A copy that is gone, or has another owner, is
-// success. If there is something to delete, confirm is called just before the request, and its
+// success. If there is something to delete, verify is called just before the request, and its
 // error prevents it.
-func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID, confirm func(context.Context) error) error {
+func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID, verify func(context.Context) error) error {
 	found, err := w.lookUp(ctx, namespace, of)
 	if found == nil {
 		return err
@@ -182,7 +182,7 @@ func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deploymen
 	if len(found.OwnerReferences) != 1 || found.OwnerReferences[0].UID != deployment || found.UID == "" {
 		return nil
 	}
-	if err := confirm(ctx); err != nil {
+	if err := verify(ctx); err != nil {
 		return err
 	}
 	options, err := json.Marshal(metav1.DeleteOptions{

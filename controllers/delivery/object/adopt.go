@@ -42,7 +42,7 @@ func (d *decision) adopt() (Step, error) {
 		// ready.
 		return d.blocked(&Blocker{Reason: v1alpha1.ReasonRollingOut, Transient: true, Retry: adoptionPoll, Message: "waiting for the Deployment to roll out; the Service is adopted afterwards"}), nil
 	}
-	step := d.apply(Adopt)
+	step := d.applyStep(Adopt)
 	step.Restart, step.takeOver = template, replaceLists
 	if missing.Empty() || d.desired.GetKind() == "Deployment" && !touchesTemplate(missing) {
 		step.takeOver = takeFields // fields that are not desired stay with their owners

@@ -22,14 +22,14 @@ func (d *decision) correct() (Step, error) {
 	case !changed.Empty():
 		return d.correctDrift(changed), nil
 	case d.current.needsStamp:
-		return d.apply(Update), nil
+		return d.applyStep(Update), nil
 	}
 	return d.recheckPruned(discarded)
 }
 
 // correctDrift applies fields that another manager has changed, unless that was done too often.
 func (d *decision) correctDrift(changed *fieldpath.Set) Step {
-	step := d.apply(Correct)
+	step := d.applyStep(Correct)
 	step.Managers, step.Fields = managersOf(d.current.Object, changed), FieldNames(changed)
 	if d.CorrectionDelay > 0 {
 		return d.blocked(&Blocker{Reason: v1alpha1.ReasonFieldConflict, Retry: d.CorrectionDelay, Message: step.Drift() + " repeatedly, so it is now reverted less often: stop that manager, or change the AppService"})
@@ -73,7 +73,7 @@ func (d *decision) recheckPruned(discarded *fieldpath.Set) (Step, error) {
 	}
 	step := d.step(Unchanged)
 	if wouldKeep {
-		step = d.apply(Update)
+		step = d.applyStep(Update)
 	}
 	// Also if the member would keep the fields: if it does not, they are not applied again before
 	// the retry.
@@ -86,7 +86,7 @@ func (d *decision) isAnswered() bool { return d.Live.Answer != nil || d.Live.Ref
 
 // dryRun returns a step that asks the member what an apply would give.
 func (d *decision) dryRun(question string) Step {
-	step := d.apply(NeedLive)
+	step := d.applyStep(NeedLive)
 	step.Need, step.question = NeedDryRun, question
 	return step
 }

@@ -24,7 +24,7 @@ func Decide(facts Facts, desired *unstructured.Unstructured) (Step, error) {
 			// The initial replicas of an autoscaled Deployment are not compared later.
 			d.desired = workload.WithReplicas(desired, d.Entry.Replicas)
 		}
-		return d.create(), nil
+		return d.createStep(), nil
 	}
 	d.current = *d.Existing
 	if d.current.Newer {
@@ -40,7 +40,7 @@ func Decide(facts Facts, desired *unstructured.Unstructured) (Step, error) {
 	case err != nil:
 		return Step{}, err
 	case need != "":
-		return d.read(need), nil
+		return d.readStep(need), nil
 	}
 	if !d.missing.Empty() || d.current.needsStamp {
 		return d.change()
@@ -49,7 +49,7 @@ func Decide(facts Facts, desired *unstructured.Unstructured) (Step, error) {
 		d.Memory.converged = compared
 	}
 	if d.needsRecord() {
-		return d.record(), nil
+		return d.recordStep(), nil
 	}
 	return d.step(Unchanged), nil
 }
@@ -78,27 +78,27 @@ func (d *decision) change() (Step, error) {
 			"the member is deleting %s %s; Fleetwright creates it again afterwards", d.desired.GetKind(), d.current.GetName())}), nil
 	}
 	wasApplied := d.Memory.applied != "" && d.Memory.applied == hashOf(d.desired)
-	isDrifted := !d.missing.Empty() && (wasAppliedAs(d.current, d.desired) || wasApplied)
-	if !d.current.IsOwned() || isDrifted || d.VerifyCached {
+	lacksApplied := !d.missing.Empty() && (wasAppliedAs(d.current, d.desired) || wasApplied)
+	if !d.current.IsOwned() || lacksApplied || d.VerifyCached {
 		// An adoption and a correction are reported, so the cache is not trusted: it may be behind
 		// the last apply.
 		if d.Live.Object == nil && !d.Live.IsGone {
-			return d.read(NeedObject), nil
+			return d.readStep(NeedObject), nil
 		}
 		if step, isDone, err := d.trustLive(); isDone || err != nil {
 			return step, err
 		}
-		isDrifted = isDrifted || wasAppliedAs(d.current, d.desired)
+		lacksApplied = lacksApplied || wasAppliedAs(d.current, d.desired)
 	}
 	switch {
 	case d.current.Owner == Unmanaged:
 		return d.adopt()
 	case d.current.Owner == PreviousAppService:
 		return d.inherit(), nil
-	case isDrifted:
+	case lacksApplied:
 		return d.correct()
 	}
-	return d.apply(Update), nil
+	return d.applyStep(Update), nil
 }
 
 // trustLive goes on with the object that the member itself has. It reports whether nothing is left
@@ -107,7 +107,7 @@ func (d *decision) change() (Step, error) {
 func (d *decision) trustLive() (_ Step, isDone bool, err error) {
 	switch {
 	case d.Live.IsGone && d.VerifyCached:
-		return d.create(), true, nil
+		return d.createStep(), true, nil
 	case d.Live.IsGone:
 		return d.step(Stale), true, nil
 	}
@@ -133,7 +133,7 @@ func (d *decision) trustLive() (_ Step, isDone bool, err error) {
 // inherit takes over the object of an earlier AppService of this name, which the hub no longer has.
 // docs/decisions/objects-of-a-previous-appservice-are-inherited.md says why.
 func (d *decision) inherit() Step {
-	step := d.apply(Adopt)
+	step := d.applyStep(Adopt)
 	step.PreviousUID = types.UID(d.current.GetAnnotations()[v1alpha1.AnnotationUID])
 	return step
 }

@@ -133,7 +133,7 @@ func (d *decision) step(action Action) Step {
 	return step
 }
 
-func (d *decision) read(need Need) Step {
+func (d *decision) readStep(need Need) Step {
 	step := d.step(NeedLive)
 	step.Need = need
 	return step
@@ -145,11 +145,11 @@ func (d *decision) blocked(blocker *Blocker) Step {
 	return step
 }
 
-// create returns a step that fails if there is an object of that name. The cache is selected by
+// createStep returns a step that fails if there is an object of that name. The cache is selected by
 // label, so it does not show unmanaged objects: an apply must not overwrite one. An apply with a
 // resource version creates an object, or conflicts; no object has version 1.
 // docs/decisions/a-create-never-merges.md says why.
-func (d *decision) create() Step {
+func (d *decision) createStep() Step {
 	step := d.step(Create)
 	step.Object = nil
 	step.Desired = d.stamp()
@@ -158,9 +158,9 @@ func (d *decision) create() Step {
 	return step
 }
 
-// apply returns a step that applies the desired state to the current object. An object that took
+// applyStep returns a step that applies the desired state to the current object. An object that took
 // its place is not changed.
-func (d *decision) apply(action Action) Step {
+func (d *decision) applyStep(action Action) Step {
 	step := d.step(action)
 	step.Desired = d.stamp()
 	step.Desired.SetUID(d.current.GetUID())
@@ -172,10 +172,10 @@ func (d *decision) apply(action Action) Step {
 	return step
 }
 
-// record returns a step that applies a Deployment that lacks nothing but its record of copies. It
+// recordStep returns a step that applies a Deployment that lacks nothing but its record of copies. It
 // applies the version that was compared: the replicas of any other version may be those of an
 // autoscaler.
-func (d *decision) record() Step {
+func (d *decision) recordStep() Step {
 	step := d.step(Record)
 	step.Desired = d.stamp()
 	step.Desired.SetUID(d.current.GetUID())
