@@ -355,14 +355,19 @@ type ClusterStatus struct {
 	// It is then no evidence against a revision.
 	// +optional
 	Impaired bool `json:"impaired,omitempty"`
-	// Returned is true if the cluster was Ready with another revision when it returned to the stable one.
+	// Returned is true if the cluster was Ready with another revision when it returned to the stable one,
+	// or had not answered the latest edit.
 	// It is absent after the cluster has been available since. If it fails, the stable revision fails too.
 	// +optional
 	Returned bool `json:"returned,omitempty"`
 	// Stage is the stage in which the cluster got the target of the rollout.
-	// It is present if the stage has a limit: the cluster keeps its place there until the next target.
+	// It is present if the stage has a limit: the cluster stays in the stage until the next target.
 	// +optional
 	Stage string `json:"stage,omitempty"`
+	// StageRevision is the target that the cluster got in the stage.
+	// With another target, the stage does not count any more.
+	// +optional
+	StageRevision int64 `json:"stageRevision,omitempty"`
 	// Replicas is the desired number of pods on the cluster.
 	// If an autoscaler scales the pods, it is their initial number.
 	Replicas int32 `json:"replicas"`

@@ -121,6 +121,9 @@ func (a *approvals) decideAndCheck(t *rapid.T) {
 		}
 		a.hasBegun[key] = a.hasBegun[key] || before.Rollout.Phase == v1alpha1.RolloutCompleted && s.runs(in.Revision, before)
 		isFree := s.spec.Approval == "" || isUndo || isReturn
+		if isFree && after.Rollout.Phase == v1alpha1.RolloutCompleted && ruleStatus(after.Rollout, s.spec.Name).Phase == v1alpha1.StageCompleted {
+			a.hasBegun[key] = true // the stable revision has gone through it, when it needed no approval
+		}
 		for _, name := range s.clusters {
 			was, is := before.Cluster(name), after.Cluster(name)
 			gets := is != nil && is.Revision == in.Revision && (was == nil || was.Revision != in.Revision)

@@ -2,6 +2,7 @@ package rollout_test
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
 
 // newLimitedFleet returns a fleet on which everything is available, with the stage a of one cluster.
@@ -25,15 +27,19 @@ func newLimitedFleet(t *testing.T, clusters ...string) *stagedFleet {
 	return w
 }
 
-// inStageA returns the cluster of the stage a.
-func (w *stagedFleet) inStageA() string {
-	for name, stage := range rollout.StagesOf(w.input()) {
-		if stage == "a" {
-			return name
+// inStage returns the clusters of a stage.
+func (w *stagedFleet) inStage(stage string) (names []string) {
+	for name, of := range rollout.StagesOf(w.input()) {
+		if of == stage {
+			names = append(names, name)
 		}
 	}
-	return ""
+	slices.Sort(names)
+	return names
 }
+
+// inStageA returns the cluster of the stage a.
+func (w *stagedFleet) inStageA() string { return w.inStage("a")[0] }
 
 // failInStageA gives a target that fails to the cluster of the stage a, and returns its name.
 func (w *stagedFleet) failInStageA(t *testing.T) string {
@@ -237,5 +243,238 @@ func TestStage_after_a_new_cluster_waits_for_approval_at_once(t *testing.T) {
 	state := w.app.Status.Rollout
 	if a, b := ruleStatus(state, "a"), ruleStatus(state, "b"); a.Phase != v1alpha1.StageCompleted || b.Phase != v1alpha1.StageAwaitingApproval {
 		t.Errorf("stage a is %s, and b is %s, want Completed and AwaitingApproval", a.Phase, b.Phase)
+	}
+}
+
+// A cluster that was broken before says nothing about the stable revision when it goes back. The others
+// go back although it stays broken.
+func TestCluster_that_was_broken_before_does_not_hold_up_the_way_back(t *testing.T) {
+	w := newStagedFleet()
+	w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{stageOf("a")}, RolloutPace: paceOf(1, 0, 0)}
+	for _, name := range []string{"c01", "c03", "c04", "c05"} {
+		w.join(name, map[bool]string{true: "a"}[name == "c01"])
+	}
+	w.run(nil)
+	w.join("c02", "a").refuses = true
+	w.run(nil)
+	w.editImage("ok-1")
+	for len(w.with(2)) < 4 {
+		if w.plan().Rollout.Phase != v1alpha1.RolloutProgressing {
+			t.Fatalf("the phase is %s with revision 2 on %v", w.decision.Rollout.Phase, w.with(2))
+		}
+		w.advance(time.Minute)
+		w.deliverAll()
+	}
+	if entry := w.app.Status.Cluster("c02"); entry.Revision != 2 || !entry.Impaired {
+		t.Fatalf("c02 has revision %d and is impaired: %t", entry.Revision, entry.Impaired)
+	}
+	w.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Image, spec.Rollout = "ok-0", &v1alpha1.Rollout{Stages: spec.Rollout.Stages, RolloutPace: paceOf(1, 0, 5*time.Minute)}
+	})
+	w.run(nil)
+	if state := w.app.Status.Rollout; len(w.with(1)) != 5 || state.Phase != v1alpha1.RolloutCompleted || len(state.ReturnFailedClusters) > 0 {
+		t.Errorf("clusters %v have the stable revision, it is %s, and the stable revision fails on %v", w.with(1), state.Phase, state.ReturnFailedClusters)
+	}
+}
+
+// Where pod security refuses the stable revision, a cluster keeps what it runs, and takes no vacancy.
+func TestCluster_that_must_not_go_back_takes_no_vacancy(t *testing.T) {
+	for i := range 2 {
+		w := newStagedFleet()
+		w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{stageOf("a")}, RolloutPace: paceOf(1, 0, 0), OnFailure: v1alpha1.RolloutPause}
+		for _, name := range []string{"c01", "c02", "c03"} {
+			w.join(name, "a")
+		}
+		w.run(nil)
+		w.editImage("ok-1")
+		for len(w.with(2)) < 2 {
+			w.plan()
+			w.advance(20 * time.Second)
+			w.deliverAll()
+		}
+		w.members[w.with(1)[0]].refuses = true
+		w.run(nil)
+		if state := w.app.Status.Rollout; state.Phase != v1alpha1.RolloutHalted {
+			t.Fatalf("the phase is %s", state.Phase)
+		}
+		w.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Image, spec.Rollout = "ok-2", spec.Rollout.DeepCopy()
+			spec.Rollout.Stages[0].Approval = v1alpha1.ApprovalRequired
+		})
+		available := slices.DeleteFunc(w.with(2), func(name string) bool { return w.members[name].refuses })
+		for range 20 {
+			in := w.input()
+			in.Refusals = stages.Refusals{1: {available[i]: {Violation: "host namespaces"}}}
+			w.planFor(in)
+			w.advance(20 * time.Second)
+			w.deliverAll()
+		}
+		if with := w.with(2); len(with) != 1 || with[0] != available[i] {
+			t.Errorf("clusters %v have the failed revision, want %s, which must not go back", with, available[i])
+		}
+	}
+}
+
+// An edit of the stages in the midst of a rollout gives no further cluster a target that cuts clusters
+// off.
+func TestStage_that_is_renamed_keeps_the_cluster_with_the_target(t *testing.T) {
+	w := newLimitedFleet(t, "c01", "c02", "c03")
+	first := w.failInStageA(t)
+	w.setReady(first, false)
+	for range 5 {
+		w.edit(func(spec *v1alpha1.AppServiceSpec) {
+			spec.Rollout = spec.Rollout.DeepCopy()
+			spec.Rollout.Stages[0].Name += "a"
+		})
+		for range 5 {
+			w.plan()
+			w.advance(time.Minute)
+			w.deliverAll()
+		}
+	}
+	if with := w.with(2); len(with) != 1 {
+		t.Errorf("clusters %v have the target, want %s", with, first)
+	}
+}
+
+// A cluster that got the target in a stage stays in it when an earlier stage grows, because clusters
+// join.
+func TestStage_that_grows_takes_no_cluster_of_another_stage(t *testing.T) {
+	half, three := intstr.FromString("50%"), intstr.FromInt32(3)
+	for _, joining := range []string{"d", "e", "f", "g"} { // each has other ranks
+		w := newStagedFleet()
+		w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{{Name: "a", Limit: &half}, {Name: "b", Limit: &three, SoakSeconds: new(int32(86400))}}}
+		for i := range 6 {
+			w.join(fmt.Sprintf("c%02d", i), "")
+		}
+		w.run(nil)
+		w.editImage("ok-1")
+		for len(w.with(2)) < 6 {
+			w.plan()
+			w.advance(20 * time.Second)
+			w.deliverAll()
+		}
+		before := w.inStage("b")
+		for i := range 3 {
+			w.join(fmt.Sprintf("%s%02d", joining, i), "")
+			w.plan()
+			w.deliverAll()
+			if after := w.inStage("b"); !slices.Equal(before, after) {
+				t.Fatalf("stage b has %v, and had %v", after, before)
+			}
+		}
+	}
+}
+
+// Clusters that are down count in maxUnavailable when others go back.
+func TestClusters_that_are_down_count_when_others_go_back(t *testing.T) {
+	w := newStagedFleet()
+	w.app.Spec.Rollout = &v1alpha1.Rollout{RolloutPace: paceOf(10, 0, time.Minute)}
+	for i := range 10 {
+		w.join(fmt.Sprintf("c%02d", i), "")
+	}
+	w.run(nil)
+	w.editImage("ok-1")
+	w.run(nil)
+	w.app.Status.Rollout.StableRevision, w.app.Status.Rollout.Phase = 1, v1alpha1.RolloutProgressing
+	for i := range w.app.Status.Clusters { // as after a restore of the hub
+		w.app.Status.Clusters[i].UnavailableSince = &w.now
+	}
+	for _, name := range []string{"c00", "c01", "c02"} {
+		w.setReady(name, false)
+	}
+	w.deliverAll()
+	w.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Image, spec.Rollout = "ok-0", &v1alpha1.Rollout{RolloutPace: paceOf(2, 0, time.Minute)}
+	})
+	w.plan()
+	if with := w.with(1); len(with) != 4 {
+		t.Errorf("%v go back at once, want the three that are down and one of the others", with)
+	}
+}
+
+// A rollback that was halted goes on, and takes into account at once which clusters have lost pods
+// meanwhile.
+func TestRollback_that_goes_on_counts_clusters_that_lost_pods(t *testing.T) {
+	w := newStagedFleet()
+	for _, name := range []string{"c01", "c02", "c03"} {
+		w.join(name, "")
+	}
+	w.run(nil)
+	w.editImage("bad-1")
+	w.run(nil)
+	state := &w.app.Status.Rollout
+	if state.Phase != v1alpha1.RolloutRolledBack {
+		t.Fatalf("the phase is %s", state.Phase)
+	}
+	state.Phase, state.ReturnFailedClusters = v1alpha1.RolloutHalted, []string{"c02"} // which is available again
+	w.app.Status.Cluster("c03").UnavailableSince = &w.now
+	w.members["c01"].sick, w.members["c03"].sick = true, true
+	w.deliverAll()
+	if w.plan(); w.app.Status.Rollout.Phase != v1alpha1.RolloutRollingBack || w.app.Status.Cluster("c01").UnavailableSince == nil {
+		t.Errorf("the phase is %s, and c01 is unavailable since %s", w.app.Status.Rollout.Phase, timeOf(w.app.Status.Cluster("c01").UnavailableSince))
+	}
+}
+
+// A target is aborted before the first decision about it, and the operator dies after it has written the
+// status, and not the entries. The stages of the entries are those of the target before.
+func TestStages_of_an_earlier_target_are_forgotten_after_a_crash(t *testing.T) {
+	w := newLimitedFleet(t, "c01", "c02")
+	failed := w.failInStageA(t)
+	w.run(nil)
+	before := w.app.Status.Clusters
+	if entry := w.app.Status.Cluster(failed); entry.Stage != "a" || entry.StageRevision != 2 {
+		t.Fatalf("%s has the stage %q of revision %d", failed, entry.Stage, entry.StageRevision)
+	}
+	w.editImage("ok-1")
+	w.annotate(v1alpha1.AnnotationAbort, "3")
+	w.plan()
+	w.app.Status.Clusters = before
+	w.plan()
+	if entry := w.app.Status.Cluster(failed); entry.Stage != "" || w.app.Status.Rollout.FailedRevision != 3 {
+		t.Errorf("%s has the stage %q of revision %d, and revision %d has failed", failed, entry.Stage, entry.StageRevision, w.app.Status.Rollout.FailedRevision)
+	}
+}
+
+// An entry that an older version has written has a stage without its revision.
+func TestStage_of_an_older_version_is_kept_for_the_target(t *testing.T) {
+	w := newLimitedFleet(t, "c01", "c02")
+	name := w.failInStageA(t)
+	w.app.Status.Cluster(name).StageRevision = 0
+	w.plan()
+	if entry := w.app.Status.Cluster(name); entry.Stage != "a" || entry.StageRevision != 2 {
+		t.Errorf("%s has the stage %q of revision %d", name, entry.Stage, entry.StageRevision)
+	}
+}
+
+// All clusters leave a stage that has begun, and an edit makes it need approval. Then it waits for
+// approval when they are back.
+func TestStage_that_was_left_needs_an_approval_that_is_asked_for_since(t *testing.T) {
+	w := newStagedFleet()
+	w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{stageOf("b")}}
+	w.join("c01", "rest")
+	w.join("c02", "b")
+	w.run(nil)
+	w.editImage("ok-1")
+	w.plan()
+	w.members["c02"].member.Labels["stage"] = "rest"
+	w.plan()
+	if b := ruleStatus(w.app.Status.Rollout, "b"); b.Phase != v1alpha1.StageProgressing || b.Clusters != 0 {
+		t.Fatalf("stage b is %s with %d clusters", b.Phase, b.Clusters)
+	}
+	w.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Rollout = spec.Rollout.DeepCopy()
+		spec.Rollout.Stages[0].Approval = v1alpha1.ApprovalRequired
+	})
+	w.plan()
+	w.members["c02"].member.Labels["stage"] = "b"
+	w.run(nil)
+	if b := ruleStatus(w.app.Status.Rollout, "b"); b.Phase != v1alpha1.StageAwaitingApproval || len(w.with(2)) > 0 {
+		t.Errorf("stage b is %s, and clusters %v have the target", b.Phase, w.with(2))
+	}
+	w.annotate(v1alpha1.AnnotationApprove, "2/b")
+	w.run(nil)
+	if phase := w.app.Status.Rollout.Phase; phase != v1alpha1.RolloutCompleted {
+		t.Errorf("after the approval, the rollout is %s", phase)
 	}
 }

@@ -285,7 +285,8 @@ func (l *stagedLoop) record() {
 	}
 }
 
-// recordStages records in which stage with a limit clusters got the target.
+// recordStages records in which stage with a limit clusters have got the target. While it is rolled out,
+// that is the stage in which a cluster is that has the target.
 func (l *stagedLoop) recordStages(in rollout.Input, before v1alpha1.AppServiceStatus) {
 	after, spec := l.app.Status, in.App.Spec.Rollout
 	if spec == nil || before.Rollout.Revision != after.Rollout.Revision {
@@ -296,17 +297,18 @@ func (l *stagedLoop) recordStages(in rollout.Input, before v1alpha1.AppServiceSt
 		return
 	}
 	stages := rollout.StagesOf(in)
+	isNew := before.Rollout.Revision != in.Revision && before.Rollout.FailedRevision != in.Revision || before.Rollout.Phase == "" && in.Revision != after.Rollout.StableRevision
+	isRollingOut := (isNew || before.Rollout.Phase == v1alpha1.RolloutProgressing) && in.Revision != before.Rollout.StableRevision && !after.Rollout.Paused
 	for _, entry := range after.Clusters {
 		previous := before.Cluster(entry.Name)
 		isBack := previous != nil && previous.Phase == v1alpha1.ClusterRemoving && entryplan.IsPlanned(entry)
-		if previous != nil && previous.Revision == entry.Revision && !isBack {
-			continue
-		}
-		if isBack || entry.Revision == in.Revision {
+		had := previous != nil && previous.Revision == in.Revision && !isBack
+		gets := entry.Revision == in.Revision && !had
+		if isBack || gets && stages[entry.Name] != "" {
 			delete(l.stageOf, entry.Name)
 		}
 		for _, s := range spec.Stages {
-			if s.Limit != nil && s.Name == stages[entry.Name] && entry.Revision == in.Revision {
+			if s.Limit != nil && s.Name == stages[entry.Name] && (gets || had && isRollingOut) {
 				l.stageOf[entry.Name] = s.Name
 			}
 		}
@@ -465,19 +467,19 @@ func (l *stagedLoop) checkStages(fail func(string, ...any), in rollout.Input, st
 		}
 		completes := before.Rollout.Phase != "" && after.Rollout.Phase == v1alpha1.RolloutCompleted && before.Rollout.Phase != v1alpha1.RolloutCompleted && in.Revision != before.Rollout.StableRevision
 		if isRollingOut || completes {
-			isReopened := before.Rollout.Strategy != after.Rollout.Strategy && ruleStatus(before.Rollout, s.spec.Name).Phase == v1alpha1.StageCompleted && before.Rollout.Revision == in.Revision
-			isKept := isReopened && is.Phase == v1alpha1.StageCompleted // an edit has put an unfinished stage before it
+			wasCompleted := before.Rollout.Strategy != after.Rollout.Strategy && ruleStatus(before.Rollout, s.spec.Name).Phase == v1alpha1.StageCompleted && before.Rollout.Revision == in.Revision
+			isKept := wasCompleted && is.Phase == v1alpha1.StageCompleted // an edit has put an unfinished stage before it
 			if isActive && !wasActive && !isPassed && !isKept {
 				fail("stage %s began before its turn", s.spec.Name)
 			}
 			needsApproval := s.spec.Approval != "" && !after.Rollout.Undo && !before.Rollout.Undo
-			if isActive && !wasActive && needsApproval && !is.Approved && !is.Promoted && len(s.clusters) > 0 && !isReopened {
+			if isActive && !wasActive && needsApproval && !is.Approved && !is.Promoted && len(s.clusters) > 0 && !isKept {
 				fail("stage %s began without approval", s.spec.Name)
 			}
 			if is.Approved && !ruleStatus(before.Rollout, s.spec.Name).Approved && !strings.Contains(in.App.Annotations[v1alpha1.AnnotationApprove], fmt.Sprintf("%d/%s", in.Revision, s.spec.Name)) {
 				fail("nobody approved stage %s", s.spec.Name)
 			}
-			if is.Phase == v1alpha1.StageCompleted && was.Phase != v1alpha1.StageCompleted && !is.Promoted && !isReopened {
+			if is.Phase == v1alpha1.StageCompleted && was.Phase != v1alpha1.StageCompleted && !is.Promoted && !isKept {
 				l.checkCompleted(fail, in, s, was, before, after)
 			}
 			if wasActive && is.Phase == v1alpha1.StageSkipped && before.Rollout.Revision == in.Revision {

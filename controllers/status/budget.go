@@ -98,7 +98,7 @@ func fixedSize(entry *v1alpha1.ClusterStatus) int {
 		numberSize("placement", entry.Placement) + numberSize("weight", entry.Weight) +
 		numberSize("readyReplicas", int64(entry.ReadyReplicas)) + numberSize("unreadyReplicas", int64(entry.UnreadyReplicas)) +
 		numberSize("minReplicas", int64(entry.MinReplicas)) + numberSize("maxReplicas", int64(entry.MaxReplicas)) +
-		numberSize("availableReplicas", int64(entry.AvailableReplicas))
+		numberSize("availableReplicas", int64(entry.AvailableReplicas)) + numberSize("stageRevision", entry.StageRevision)
 	for _, text := range []string{entry.Reason, string(entry.LastKnownPhase), entry.Recreate, entry.Stage} {
 		if text != "" {
 			size += len(`"lastKnownPhase":"",`) + len(text)

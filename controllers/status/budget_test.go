@@ -57,7 +57,7 @@ var (
 		Name: strings.Repeat("n", 253), Generation: maxCount, Replicas: math.MaxInt32, MinReplicas: math.MaxInt32, MaxReplicas: math.MaxInt32,
 		Weight: maxCount, Surging: true, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(),
 		ObservedGeneration: maxCount, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: v1alpha1.ReasonHubBehind,
-		Revision: maxCount, Placement: maxCount, Recreate: "0123456789-1234", Stage: strings.Repeat("s", 63),
+		Revision: maxCount, Placement: maxCount, Recreate: "0123456789-1234", Stage: strings.Repeat("s", 63), StageRevision: maxCount,
 		AvailableReplicas: math.MaxInt32, Impaired: true, Returned: true, UnavailableSince: new(metav1.Now()), ReadySince: new(metav1.Now()),
 		HubBehind: &v1alpha1.HubBehind{Kind: "Deployment", Generation: maxCount, UID: "12345678-1234-1234-1234-123456789012", Accept: "p1234567890-01234567", Revision: maxCount},
 	}
@@ -157,7 +157,7 @@ func drawEntry(t *rapid.T) v1alpha1.ClusterStatus {
 		Surging: rapid.Bool().Draw(t, "surging"), ObservedGeneration: rapid.Int64().Draw(t, "observed"),
 		ReadyReplicas: rapid.Int32().Draw(t, "ready"), UnreadyReplicas: rapid.Int32().Draw(t, "unready"),
 		Reason:  rapid.SampledFrom([]string{"", v1alpha1.ReasonRemovalNeedsApproval, v1alpha1.ReasonRefused}).Draw(t, "reason"),
-		Message: text("message", 1024), Stage: strings.Repeat("s", rapid.IntRange(0, 63).Draw(t, "stage")),
+		Message: text("message", 1024), Stage: strings.Repeat("s", rapid.IntRange(0, 63).Draw(t, "stage")), StageRevision: rapid.Int64().Draw(t, "stageRevision"),
 		Revision: rapid.Int64().Draw(t, "revision"), Placement: rapid.Int64().Draw(t, "number of the placement"), AvailableReplicas: rapid.Int32().Draw(t, "available"),
 		Impaired: rapid.Bool().Draw(t, "impaired"), Returned: rapid.Bool().Draw(t, "returned"),
 	}

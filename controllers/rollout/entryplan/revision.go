@@ -20,9 +20,15 @@ func (in *Input) startRevision(e *Plan) {
 // being removed from it, also while the AppService is suspended: nothing is known to run there.
 func (e *Plan) forgetRevision() {
 	if e.Previous != nil && e.Previous.Phase == v1alpha1.ClusterRemoving {
-		e.Entry.Revision, e.Entry.UnavailableSince, e.Entry.ReadySince, e.Entry.AvailableReplicas, e.Entry.Stage = 0, nil, nil, 0, ""
-		e.Entry.Impaired, e.Entry.Returned = false, false
+		e.Entry.Revision, e.Entry.Stage, e.Entry.StageRevision = 0, "", 0
+		e.ForgetAvailability()
 	}
+}
+
+// ForgetAvailability removes from an entry what is recorded about its availability with a revision.
+func (e *Plan) ForgetAvailability() {
+	e.Entry.UnavailableSince, e.Entry.ReadySince, e.Entry.AvailableReplicas = nil, nil, 0
+	e.Entry.Impaired, e.Entry.Returned = false, false
 }
 
 // Reassign sets the desired revision of an entry. What was observed before is no answer to it, even if

@@ -47,6 +47,10 @@ func (b *brake) apply(plans []entryplan.Plan, candidates []*entryplan.Plan) (all
 		}
 		return candidates, nil
 	}
+	budget.acknowledge() // if an approval is for fewer, it is for removals; what is left may be within the limit
+	if budget.unintended <= b.limit(plans, budget) {
+		return candidates, nil
+	}
 	b.held = len(asking)
 	note := fmt.Sprintf("the scale-down on %s needs approval, because labels of clusters changed and no edit asks for it: correct the labels, or annotate the AppService with %s=%d@%d",
 		wording.CountClusters(int32(b.held)), v1alpha1.AnnotationAcceptRemovals, int(b.counted.Accepted)+needed, b.in.App.Generation)

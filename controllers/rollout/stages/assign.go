@@ -15,22 +15,21 @@ func (a *assigner) assign(c *cluster, revision int64) {
 	}
 	e := &c.Entry
 	wasStable := e.Revision != 0 && e.Revision == a.judge.status.StableRevision
-	e.Impaired = !c.isServing() && (e.Impaired || wasStable)
-	e.Returned = e.Revision != 0 && revision == a.judge.status.StableRevision && !a.judge.clock.isKnownUnready(c)
-	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &a.judge.clock.now, nil, 0
+	isImpaired := !c.isServing() && (e.Impaired || wasStable)
+	isReturned := e.Revision != 0 && revision == a.judge.status.StableRevision && !isImpaired && !a.judge.clock.isKnownUnready(c)
+	c.ForgetAvailability()
+	e.UnavailableSince, e.Impaired, e.Returned = &a.judge.clock.now, isImpaired, isReturned
 	if revision == a.judge.status.Revision {
-		e.Stage = c.stage.recordedName()
+		c.recordStage(revision)
 	}
 	c.Reassign(revision)
 	c.isConfirmed = c.isConfirmed && !c.IsStale
 }
 
-// assignAtOnce sets the desired revision of a cluster without spec.rollout, and clears what a
-// rollout records in its entry.
+// assignAtOnce sets the desired revision of a cluster without spec.rollout. Its entry has no record of
+// its availability then.
 func (a *assigner) assignAtOnce(c *cluster, revision int64) {
-	e := &c.Entry
-	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = nil, nil, 0
-	e.Impaired, e.Returned = false, false
+	c.ForgetAvailability()
 	if a.mayAssign(c, revision) {
 		c.Reassign(revision)
 	}

@@ -16,6 +16,12 @@ type cluster struct {
 	*entryplan.Plan
 	rank  uint64
 	stage *stage
+	// place is the stage with a limit in which the cluster got the target; empty if no stage of that name
+	// matches it.
+	place string
+	// needsPlace is set if the cluster has the target and no place, in the first decision with these
+	// stages. It comes before those without the target, so that an edit of the stages gives it to few others.
+	needsPlace bool
 	// isConfirmed is set if this process has observed the cluster.
 	isConfirmed bool
 }
@@ -66,6 +72,14 @@ func (c *cluster) isToRunNoPods() bool {
 		return c.LowerTarget.Replicas == 0 && c.LowerTarget.MaxReplicas == 0
 	}
 	return c.Entry.Replicas == 0 && c.Entry.MaxReplicas == 0
+}
+
+// recordStage records that the cluster got the target in its stage. It matters only under a limit.
+func (c *cluster) recordStage(target int64) {
+	c.Entry.Stage, c.Entry.StageRevision = "", 0
+	if c.stage.Limit != nil {
+		c.Entry.Stage, c.Entry.StageRevision = c.stage.Name, target
+	}
 }
 
 // isServing reports whether a cluster is Ready, or was available with its revision, has lost no pods

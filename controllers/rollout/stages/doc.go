@@ -11,7 +11,8 @@
 // stage: which clusters belong together, what is their result (gates.go), and which of them get the
 // target next (next.go)? Then each phase of a rollout does its work: rollingOut, goingBack,
 // completed, or atOnce without spec.rollout. They change a cluster only by assigner. What several
-// phases do is in scope.
+// phases do is in scope, and the steps of one stage in runstage.go. The tests are in package rollout,
+// which makes the entries and the plans that a decision needs.
 //
 // # Rollouts
 //
@@ -46,7 +47,8 @@
 //     not answered the latest edit is neither available nor broken, for three minutes.
 //   - A cluster belongs to the first stage that matches it, and clusters that no stage matches form
 //     the last stage. A stage with a limit prefers clusters that can be reached and have replicas. A
-//     cluster that got the target there keeps its place until the next target, also if it goes back.
+//     cluster that got the target there stays in it until the next target, also if it goes back, or if an
+//     earlier stage grows. After an edit of the stages, clusters that have the target come first.
 //   - A stage begins when it is approved, if it needs approval. It assigns the target to clusters
 //     that are Ready, while fewer are unavailable than maxUnavailable, and at most one more than are
 //     available with the target. Clusters that an edit or an abort has caught in an update count, and
@@ -67,8 +69,10 @@
 //   - A cluster with another revision than the stable one and the target is superseded. It gets the
 //     target in any phase when its stage has begun. Before that, it goes back to the stable revision
 //     if it is broken, or runs the failed revision and not the template of the target.
-//   - Where clusters go back, those that are not Ready return at once, and the others as maxUnavailable
-//     allows, in all stages at the same time. This never waits for a broken cluster.
+//   - Where clusters go back, those that are known not to be Ready, or that cannot be reached, return at
+//     once, and the others as maxUnavailable allows, in all stages at the same time. This never waits for
+//     a broken cluster. A cluster on which the stable revision fails then is evidence against it only if
+//     it was Ready, or may have been, before it returned.
 //   - A new cluster gets the target if its stage or the rollout is Completed, and otherwise the
 //     stable revision. It waits for its turn in the first rollout, and in a stage that needs approval
 //     and was Skipped when the stable revision was rolled out. This is decided last.

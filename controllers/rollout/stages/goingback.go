@@ -10,8 +10,8 @@ import (
 type goingBack struct{ scope }
 
 // rollBack returns the clusters to the stable revision. It is halted while the stable revision fails on
-// those that returned, and goes on when they are available. When it is over, it stays so until another
-// cluster is to return.
+// those that returned, and goes on when they are available. After it is over, clusters that come back
+// with another revision return without another phase.
 func (p goingBack) rollBack() {
 	switch isLeft, isUpdating := p.goBack(); {
 	case !isLeft && (!isUpdating || p.status.Phase == v1alpha1.RolloutRolledBack):
@@ -45,38 +45,57 @@ func (p goingBack) goBack() (isLeft, isUpdating bool) {
 // maxUnavailable of the stage allows, unless the stable revision fails on those that returned. It
 // never waits for a cluster that was broken before. It returns how many clusters of the stage are
 // about to become available with the stable revision.
-func (p goingBack) returnClusters(s *stage, returns func(*cluster) bool) int {
+func (p goingBack) returnClusters(s *stage, returns func(*cluster) bool) (updating int) {
 	stable := p.judge.contents.stable()
-	mayReturn := func(c *cluster) bool {
-		return c.Entry.Revision != stable && !p.status.returnsFail() && returns(c)
-	}
-	returning := 0 // clusters that were Ready before
+	mayReturn := func(c *cluster) bool { return p.assigner.mayAssign(c, stable) && returns(c) }
 	for _, c := range s.clusters {
 		isDown := p.judge.clock.isKnownUnready(c) || c.Entry.Impaired && !c.isServing()
-		if c.Entry.Revision != stable && isDown && returns(c) {
+		if isDown && mayReturn(c) {
 			p.assigner.assign(c, stable)
 		}
-		if c.Entry.Returned && p.judge.isGoingBack(c) {
-			returning++
-		}
 	}
-	for _, c := range s.clusters { // those that are not available yet have their vacancies already
-		if c.Entry.UnavailableSince != nil && returning < s.maxUpdating() && mayReturn(c) {
-			p.assigner.assign(c, stable)
-			returning++
-		}
+	if !p.status.returnsFail() {
+		p.returnUnavailable(s, mayReturn)
+		p.returnAvailable(s, mayReturn)
 	}
-	vacancies, updating := s.vacancies(), 0
 	for _, c := range s.clusters {
-		if c.Entry.UnavailableSince == nil && vacancies > 0 && mayReturn(c) {
-			p.assigner.assign(c, stable)
-			vacancies--
-		}
 		if p.judge.isGoingBack(c) {
 			updating++
 		}
 	}
 	return updating
+}
+
+// returnUnavailable assigns the stable revision to clusters that are Ready, or may be, and not available
+// yet. The rollout has made them unavailable, or nobody knows since a restore of the hub how many pods
+// they need. As in vacancies, clusters that are down count, but leave one place.
+func (p goingBack) returnUnavailable(s *stage, mayReturn func(*cluster) bool) {
+	returning, down := 0, 0
+	for _, c := range s.clusters {
+		switch isGoingBack := p.judge.isGoingBack(c); {
+		case isGoingBack && c.Entry.Returned:
+			returning++
+		case isGoingBack, p.judge.clock.isKnownUnready(c) && !c.isEmpty():
+			down++
+		}
+	}
+	for _, c := range s.clusters {
+		if c.Entry.UnavailableSince != nil && returning < max(1, s.maxUpdating()-down) && mayReturn(c) {
+			p.assigner.assign(c, p.judge.contents.stable())
+			returning++
+		}
+	}
+}
+
+// returnAvailable assigns the stable revision to clusters that are available.
+func (p goingBack) returnAvailable(s *stage, mayReturn func(*cluster) bool) {
+	vacancies := s.vacancies()
+	for _, c := range s.clusters {
+		if c.Entry.UnavailableSince == nil && vacancies > 0 && mayReturn(c) {
+			p.assigner.assign(c, p.judge.contents.stable())
+			vacancies--
+		}
+	}
 }
 
 // returnSuperseded assigns the stable revision to clusters that run neither the stable revision nor

@@ -60,9 +60,9 @@ func (r *Rollout) decide(plans []entryplan.Plan) {
 	r.retarget()
 	r.forgetStages(plans)
 	r.requests = r.in.requests()
-	r.stages, r.stageError = r.stagesOf(r.clusters)
 	r.hold()
-	if r.stageError != nil {
+	if r.stages, r.stageError = r.stagesOf(r.clusters); r.stageError != nil {
+		r.assigner.hold, r.status.Paused = Frozen, true
 		return
 	}
 	r.restoreStages()
@@ -102,8 +102,6 @@ func (r *Rollout) hold() {
 	hold := &r.assigner.hold
 	isPaused := r.in.App.Spec.Rollout.Paused || r.requests.IsPaused
 	switch {
-	case r.stageError != nil:
-		*hold = Frozen
 	case *hold == Released && isPaused:
 		*hold = Paused
 	case *hold == Released && r.status.Paused:
@@ -135,14 +133,16 @@ func (r *Rollout) retarget() {
 
 // forgetStages removes from the entries the stages in which their clusters got another target than the
 // present one, also where a cluster is in no stage now: it may return. After the target has failed, the
-// entries keep their stages, so that the stage in which it failed has the same clusters while they go
-// back.
+// stage in which it failed has the same clusters while they go back. Without spec.rollout, no entry has a
+// stage.
 func (r *Rollout) forgetStages(plans []entryplan.Plan) {
-	isSame := r.in.App.Spec.Rollout != nil && r.in.App.Status.Rollout.Revision == r.status.Revision
-	hasFailed := r.status.FailedRevision == r.status.Revision
 	for i := range plans {
-		if e := &plans[i].Entry; !isSame || !hasFailed && e.Revision != r.status.Revision {
-			e.Stage = ""
+		e := &plans[i].Entry
+		if e.StageRevision == 0 && e.Revision == r.status.Revision { // an older version has written the stage
+			e.StageRevision = e.Revision
+		}
+		if e.Stage == "" || e.StageRevision != r.status.Revision || r.in.App.Spec.Rollout == nil {
+			e.Stage, e.StageRevision = "", 0
 		}
 	}
 }
@@ -157,13 +157,45 @@ func (r *Rollout) stagesOf(clusters []*cluster) ([]*stage, *StageError) {
 		if err != nil {
 			return nil, &StageError{Stage: s.Name, Err: err}
 		}
-		next := newStage(s, spec.RolloutPace, r.judge)
-		next.take(clusters, match.Matches)
-		stages = append(stages, next)
+		stages = append(stages, newStage(s, spec.RolloutPace, match.Matches, r.judge))
 	}
-	last := newStage(v1alpha1.RolloutStage{Name: RestStage}, spec.RolloutPace, r.judge)
-	last.take(clusters, func(*v1alpha1.MemberCluster) bool { return true })
-	return append(stages, last), nil
+	all := func(*v1alpha1.MemberCluster) bool { return true }
+	stages = append(stages, newStage(v1alpha1.RolloutStage{Name: RestStage}, spec.RolloutPace, all, r.judge))
+	r.restorePlaces(stages, clusters)
+	for _, s := range stages {
+		s.take(clusters)
+	}
+	r.recordPlaces(stages)
+	return stages, nil
+}
+
+// restorePlaces reads in which stage with a limit each cluster got the target, if the stage still matches
+// it.
+func (r *Rollout) restorePlaces(stages []*stage, clusters []*cluster) {
+	areNew := strategyOf(r.in.App.Spec.Rollout) != r.status.Strategy && r.status.isRollingOut() && !r.assigner.hold.isPaused()
+	for _, c := range clusters {
+		for _, s := range stages {
+			if s.Limit != nil && s.Name == c.Entry.Stage && s.matches(c.Member) {
+				c.place = s.Name
+			}
+		}
+		c.needsPlace = areNew && c.place == "" && c.Entry.Revision == r.status.Revision
+	}
+}
+
+// recordPlaces records in the entries the stages of the clusters that have the target. An edit of the
+// stages or a lost status may have put one into a stage that did not assign it.
+func (r *Rollout) recordPlaces(stages []*stage) {
+	if !r.status.isRollingOut() || r.assigner.hold.isPaused() {
+		return
+	}
+	for _, s := range stages {
+		for _, c := range s.clusters {
+			if s.Limit != nil && c.Entry.Revision == r.status.Revision {
+				c.recordStage(r.status.Revision)
+			}
+		}
+	}
 }
 
 // restoreStages reads the status of each stage. A stage without a status is Pending. If the stages
@@ -195,7 +227,8 @@ func (r *Rollout) restoreStages() {
 
 // track updates since when the clusters are unavailable, and with how many pods they were available.
 func (r *Rollout) track() {
-	isActive := r.status.Phase == v1alpha1.RolloutProgressing || r.status.Phase == v1alpha1.RolloutRollingBack || r.abortsHalted()
+	isHaltedBack := r.status.Phase == v1alpha1.RolloutHalted && r.status.returnsFail() // and may go on in this decision
+	isActive := r.status.Phase == v1alpha1.RolloutProgressing || r.status.Phase == v1alpha1.RolloutRollingBack || r.abortsHalted() || isHaltedBack
 	clock := r.judge.clock
 	for _, c := range r.clusters {
 		e := &c.Entry

@@ -19,38 +19,6 @@ type scope struct {
 	now      metav1.Time
 }
 
-// runStage runs a stage that is not completed, and reports whether the next one may run.
-func (p scope) runStage(s *stage) bool {
-	now := p.now
-	if len(s.clusters) == 0 && !s.isActive() { // one that has begun has proven nothing, and waits
-		s.enter(v1alpha1.StageSkipped, now)
-		return true
-	}
-	if s.status.Phase == v1alpha1.StageSkipped {
-		s.enter(v1alpha1.StagePending, now)
-	}
-	if !s.isActive() {
-		if s.needsApproval() {
-			s.enter(v1alpha1.StageAwaitingApproval, now)
-			return false
-		}
-		s.enter(v1alpha1.StageProgressing, now)
-	}
-	p.assigner.update(s)
-	p.assigner.startWithStable(s.clusters)
-	if !s.isSettled() {
-		return false
-	}
-	if s.status.Phase == v1alpha1.StageProgressing {
-		s.enter(v1alpha1.StageSoaking, now)
-	}
-	if now.Time.Before(s.soakEnd()) {
-		return false
-	}
-	s.enter(v1alpha1.StageCompleted, now)
-	return true
-}
-
 // complete makes the target the stable revision, if it is not stable already, and ends the rollout.
 func (p scope) complete() {
 	if p.status.StableRevision != p.status.Revision {

@@ -33,7 +33,7 @@ func (r *Rollout) recordRequests() {
 		if isOver || len(s.clusters) == 0 && s.status.Phase == v1alpha1.StageSkipped {
 			continue
 		}
-		s.adoptRequests()
+		s.applyRequests()
 	}
 }
 

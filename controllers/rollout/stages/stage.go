@@ -38,17 +38,19 @@ type stage struct {
 	hasApproval, hasPromotion bool
 	// clusters are in the order in which they get the target.
 	clusters []*cluster
+	// matches reports whether a cluster belongs to the stage, if no earlier stage and no limit is against it.
+	matches func(*v1alpha1.MemberCluster) bool
 	// judge says in which state they are.
 	judge *judge
 }
 
 // newStage returns a stage without clusters. The pace of the rollout applies where the stage has
 // none.
-func newStage(spec v1alpha1.RolloutStage, pace v1alpha1.RolloutPace, judge *judge) *stage {
+func newStage(spec v1alpha1.RolloutStage, pace v1alpha1.RolloutPace, matches func(*v1alpha1.MemberCluster) bool, judge *judge) *stage {
 	spec.MaxUnavailable = cmp.Or(spec.MaxUnavailable, pace.MaxUnavailable)
 	spec.MinReadySeconds = cmp.Or(spec.MinReadySeconds, pace.MinReadySeconds)
 	spec.MaxFailures = cmp.Or(spec.MaxFailures, pace.MaxFailures)
-	return &stage{RolloutStage: spec, judge: judge}
+	return &stage{RolloutStage: spec, matches: matches, judge: judge}
 }
 
 // isActive reports whether the turn of the stage has come.
@@ -69,9 +71,9 @@ func (s *stage) enter(phase v1alpha1.RolloutStagePhase, now metav1.Time) {
 	}
 }
 
-// adoptRequests records whether the stage is approved and promoted. After the stage has begun, the
+// applyRequests records whether the stage is approved and promoted. After the stage has begun, the
 // annotations are no longer needed.
-func (s *stage) adoptRequests() {
+func (s *stage) applyRequests() {
 	s.status.Approved = s.isActive() && s.status.Approved || s.hasApproval
 	s.status.Promoted = s.isActive() && s.status.Promoted || s.hasPromotion
 }
@@ -79,7 +81,7 @@ func (s *stage) adoptRequests() {
 // postpone makes a stage wait for its turn, even if it has begun.
 func (s *stage) postpone(now metav1.Time) {
 	s.enter(v1alpha1.StagePending, now)
-	s.adoptRequests()
+	s.applyRequests()
 }
 
 // hasPods reports whether any cluster of the stage runs pods, or is to run some. A scale-down may change
@@ -121,52 +123,57 @@ func (s *stage) close() {
 
 // take takes the clusters that match a stage and that no earlier stage has, in their order. The limit
 // chooses as the limit of a placement does, by their standing.
-func (s *stage) take(clusters []*cluster, matches func(*v1alpha1.MemberCluster) bool) {
+func (s *stage) take(clusters []*cluster) {
 	var matching []*cluster
 	for _, c := range clusters {
-		if c.stage == nil && matches(c.Member) {
+		if c.stage == nil && s.matches(c.Member) {
 			matching = append(matching, c)
 		}
 	}
-	for _, i := range s.places(matching) {
+	for _, i := range s.choose(matching) {
 		c := matching[i]
 		c.stage = s
 		s.clusters = append(s.clusters, c)
 	}
 }
 
-// places returns the indices of the matching clusters that belong to a stage, in their order.
-func (s *stage) places(matching []*cluster) []int {
+// choose returns the indices of the matching clusters that belong to a stage, in their order.
+func (s *stage) choose(matching []*cluster) []int {
 	contenders := make([]placement.Contender, len(matching)) // in the order of their rank
 	for i, c := range matching {
-		contenders[i] = placement.Contender{Member: c.Member, Standing: s.standing(c), Rank: c.rank}
+		contenders[i] = placement.Contender{Member: c.Member, Standing: int(s.standingOf(c)), Rank: c.rank}
 	}
 	limit := min(len(matching), s.limitOf(len(matching)))
-	places := placement.Order(contenders, s.SpreadKey)[:limit]
-	slices.Sort(places)
-	return places
+	chosen := placement.Order(contenders, s.SpreadKey)[:limit]
+	slices.Sort(chosen)
+	return chosen
 }
 
-// standing returns how well a cluster serves a stage with a limit; the lowest is the best. A cluster
-// that got the target in the stage comes first, so that the choice does not change during a rollout.
-// Clusters that cannot be reached, and those that have no pods in the plan, cannot prove the target, and
-// come last.
-func (s *stage) standing(c *cluster) int {
+// standing is the priority of a cluster under the limit of a stage: the lowest is taken first.
+type standing int
+
+const (
+	hasPlace        standing = iota // it got the target in the stage
+	needsPlace                      // it has the target, and the stages are new
+	mayProve                        // it can be reached, and is to have pods
+	placedInAnother                 // it got the target in another stage, which would take a further cluster instead
+	cannotProve                     // it cannot be reached, or is to have no pods
+)
+
+// standingOf returns the standing of a cluster. Those that got the target in the stage come first, so that
+// the choice does not change during a rollout.
+func (s *stage) standingOf(c *cluster) standing {
 	switch e := &c.Entry; {
-	case e.Stage == s.Name:
-		return 0
+	case c.place == s.Name:
+		return hasPlace
+	case c.needsPlace:
+		return needsPlace
 	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty(), c.isToRunNoPods():
-		return 2
+		return cannotProve
+	case c.place != "":
+		return placedInAnother
 	}
-	return 1
-}
-
-// recordedName returns the name of the stage for status.clusters[].stage. Without a limit, it is empty.
-func (s *stage) recordedName() string {
-	if s.Limit == nil {
-		return ""
-	}
-	return s.Name
+	return mayProve
 }
 
 // count counts the clusters of a stage.

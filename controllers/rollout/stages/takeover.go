@@ -36,15 +36,14 @@ func (r *Rollout) takeOver() {
 // is available there. Revisions other than the target and the stable one are not taken over: the entry
 // keeps what the hub wants.
 func (r *Rollout) takeOverBy(c *cluster, revision int64) {
-	e := &c.Entry
 	isTarget := revision == r.status.Revision && r.status.Phase != v1alpha1.RolloutRollingBack && r.status.Phase != v1alpha1.RolloutRolledBack
 	if !isTarget && revision != r.status.StableRevision {
 		return
 	}
-	e.UnavailableSince, e.ReadySince, e.AvailableReplicas = &r.now, nil, 0
-	e.Impaired, e.Returned = false, false
+	c.ForgetAvailability()
+	c.Entry.UnavailableSince = &r.now
 	if isTarget {
-		e.Stage = c.stage.recordedName()
+		c.recordStage(revision)
 	}
 	c.Reassign(revision)
 }
