@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/kind/pkg/apis/config/v1alpha4"
 	kindcluster "sigs.k8s.io/kind/pkg/cluster"
 	"sigs.k8s.io/kind/pkg/cluster/nodes"
+	kindexec "sigs.k8s.io/kind/pkg/exec"
 
 	"github.com/fleetwright/fleetwright/internal/environment"
 )
@@ -101,7 +102,7 @@ func (c *cluster) create(ctx context.Context) error {
 		kindcluster.CreateWithNodeImage(image),
 		kindcluster.CreateWithKubeconfigPath(filepath.Join(c.dir, "kubeconfig.new")),
 	); err != nil {
-		return err
+		return withOutput(err)
 	}
 	internal, err := c.env.provider.KubeConfig(c.kindName(), true)
 	if err != nil {
@@ -130,6 +131,14 @@ func (c *cluster) create(ctx context.Context) error {
 	return nil
 }
 
+// withOutput adds to an error of kind the end of the output of the command that failed.
+func withOutput(err error) error {
+	if failed := kindexec.RunErrorForError(err); failed != nil {
+		return fmt.Errorf("%w; its output ends:\n%s", err, environment.Tail(string(failed.Output), 30))
+	}
+	return err
+}
+
 // configuration returns kind's configuration. The API server logs the operator's requests, by an
 // audit policy in a file of this machine.
 func configuration(policy string) *v1alpha4.Cluster {
@@ -143,8 +152,16 @@ func configuration(policy string) *v1alpha4.Cluster {
 		// etcd need not wait for the disk, because the clusters need not survive a power cut. The
 		// controller manager keeps its leader election: without it, it exits when the API server
 		// does not respond for ten seconds. By default, a kubelet updates the files of a ConfigMap in a
-		// running pod after a minute.
+		// running pod after a minute. kubeadm's own patience is four minutes at most, which is too short on
+		// a machine that has other work.
 		KubeadmConfigPatches: []string{`
+kind: InitConfiguration
+timeouts:
+  controlPlaneComponentHealthCheck: 10m
+  kubeletHealthCheck: 10m
+  kubernetesAPICall: 10m
+  etcdAPICall: 10m
+`, `
 kind: ClusterConfiguration
 apiServer:
   extraEnvs:
