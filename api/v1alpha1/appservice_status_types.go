@@ -355,16 +355,16 @@ type ClusterStatus struct {
 	// It is then no evidence against a revision.
 	// +optional
 	Impaired bool `json:"impaired,omitempty"`
-	// Returned is true if the cluster was Ready with another revision when it returned to the stable one,
-	// or had not answered the latest edit.
+	// Returned is true if the cluster was Ready with another revision when it returned to the stable one.
+	// It is also true if the cluster had not answered the latest edit then.
 	// It is absent after the cluster has been available since. If it fails, the stable revision fails too.
 	// +optional
 	Returned bool `json:"returned,omitempty"`
-	// Stage is the stage in which the cluster got the target of the rollout.
-	// It is present if the stage has a limit: the cluster stays in the stage until the next target.
+	// Stage is the stage with a limit to which the cluster has belonged since it has the target of the rollout.
+	// The cluster stays in the stage until the next target, unless the stages are edited.
 	// +optional
 	Stage string `json:"stage,omitempty"`
-	// StageRevision is the target that the cluster got in the stage.
+	// StageRevision is that target.
 	// With another target, the stage does not count any more.
 	// +optional
 	StageRevision int64 `json:"stageRevision,omitempty"`

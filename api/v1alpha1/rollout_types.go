@@ -70,8 +70,7 @@ type RolloutStage struct {
 	Approval RolloutApproval `json:"approval,omitempty"`
 
 	// SoakSeconds is how long the rollout waits before the next stage begins.
-	// The time starts when the stage has its result: no cluster of it is updating, and at least one is
-	// available.
+	// The time starts when no cluster of the stage is updating, and at least one is available.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 0",message="soakSeconds must be zero or more"
 	SoakSeconds *int32 `json:"soakSeconds,omitempty"`

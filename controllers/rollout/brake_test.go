@@ -88,6 +88,7 @@ func TestScale_downs_that_follow_from_labels_need_approval_if_they_are_many(t *t
 		"with approval":                              {With(fleetOf(10), labelled(3, 3), AcceptRemovals("3@2")), 3},
 		"with approval for too few":                  {With(fleetOf(10), labelled(3, 3), AcceptRemovals("2@2")), 0},
 		"with approval for removals beside them":     {With(fleetOf(10), labelled(2, 3), NotChosen(ClusterName(8)), NotChosen(ClusterName(9)), AcceptRemovals("2@2")), 2},
+		"with approval for removals beside too many": {With(fleetOf(10), labelled(3, 3), NotChosen(ClusterName(8)), NotChosen(ClusterName(9)), AcceptRemovals("2@2")), 0},
 		"with approval for another generation":       {With(fleetOf(10), labelled(3, 3), AcceptRemovals("3@1")), 0},
 		"after removals without an edit":             {With(fleetOf(10), labelled(2, 3), RemovedWithoutEdit(2, time.Minute)), 0},
 		"after removals more than an hour ago":       {With(fleetOf(10), labelled(2, 3), RemovedWithoutEdit(2, 2*time.Hour)), 2},

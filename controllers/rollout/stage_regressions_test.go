@@ -317,23 +317,36 @@ func TestCluster_that_must_not_go_back_takes_no_vacancy(t *testing.T) {
 
 // An edit of the stages in the midst of a rollout gives no further cluster a target that cuts clusters
 // off.
-func TestStage_that_is_renamed_keeps_the_cluster_with_the_target(t *testing.T) {
-	w := newLimitedFleet(t, "c01", "c02", "c03")
-	first := w.failInStageA(t)
-	w.setReady(first, false)
-	for range 5 {
-		w.edit(func(spec *v1alpha1.AppServiceSpec) {
-			spec.Rollout = spec.Rollout.DeepCopy()
-			spec.Rollout.Stages[0].Name += "a"
+func TestStages_that_are_edited_keep_the_cluster_with_the_target(t *testing.T) {
+	one := new(intstr.FromInt32(1))
+	for name, edit := range map[string]func([]v1alpha1.RolloutStage) []v1alpha1.RolloutStage{
+		"renamed": func(stages []v1alpha1.RolloutStage) []v1alpha1.RolloutStage {
+			stages[0].Name += "a"
+			return stages
+		},
+		"another one in front": func(stages []v1alpha1.RolloutStage) []v1alpha1.RolloutStage {
+			return append([]v1alpha1.RolloutStage{{Name: fmt.Sprintf("front-%d", len(stages)), Limit: one}}, stages...)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newLimitedFleet(t, "c01", "c02", "c03")
+			first := w.failInStageA(t)
+			w.setReady(first, false)
+			for range 5 {
+				w.edit(func(spec *v1alpha1.AppServiceSpec) {
+					spec.Rollout = spec.Rollout.DeepCopy()
+					spec.Rollout.Stages = edit(spec.Rollout.Stages)
+				})
+				for range 5 {
+					w.plan()
+					w.advance(time.Minute)
+					w.deliverAll()
+				}
+			}
+			if with := w.with(2); len(with) != 1 {
+				t.Errorf("clusters %v have the target, want %s", with, first)
+			}
 		})
-		for range 5 {
-			w.plan()
-			w.advance(time.Minute)
-			w.deliverAll()
-		}
-	}
-	if with := w.with(2); len(with) != 1 {
-		t.Errorf("clusters %v have the target, want %s", with, first)
 	}
 }
 
@@ -476,5 +489,66 @@ func TestStage_that_was_left_needs_an_approval_that_is_asked_for_since(t *testin
 	w.run(nil)
 	if phase := w.app.Status.Rollout.Phase; phase != v1alpha1.RolloutCompleted {
 		t.Errorf("after the approval, the rollout is %s", phase)
+	}
+}
+
+// Pod security refuses the stable revision on a cluster that cannot be reached now. It takes no vacancy
+// from those that go back.
+func TestCluster_that_is_lost_and_must_not_go_back_takes_no_vacancy(t *testing.T) {
+	w := newStagedFleet()
+	w.app.Spec.Rollout = &v1alpha1.Rollout{RolloutPace: paceOf(1, 0, 0)}
+	for _, name := range []string{"c01", "c02", "c03"} {
+		w.join(name, "")
+	}
+	w.run(nil)
+	w.editImage("ok-1")
+	for len(w.with(2)) < 2 {
+		w.plan()
+		w.advance(20 * time.Second)
+		w.deliverAll()
+	}
+	refused := w.with(2)[0]
+	for range 10 {
+		w.setReady(refused, false)
+		w.annotate(v1alpha1.AnnotationAbort, "2")
+		in := w.input()
+		in.Refusals = stages.Refusals{1: {refused: {Violation: "host namespaces"}}}
+		w.planFor(in)
+		w.advance(time.Minute)
+		w.deliverAll()
+	}
+	if with := w.with(1); len(with) != 2 {
+		t.Errorf("clusters %v have the stable revision, want all but %s", with, refused)
+	}
+}
+
+// A stage that all clusters had left loses its approval by an edit of the stages: it may get other
+// clusters then.
+func TestStage_that_was_left_loses_its_approval_by_an_edit(t *testing.T) {
+	w := newStagedFleet()
+	w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{stageOf("b", func(s *v1alpha1.RolloutStage) { s.Approval = v1alpha1.ApprovalRequired })}}
+	w.join("c01", "rest")
+	w.join("c02", "b")
+	w.plan()
+	w.annotate(v1alpha1.AnnotationApprove, "1/b")
+	w.run(nil)
+	w.editImage("ok-1")
+	w.plan()
+	w.annotate(v1alpha1.AnnotationApprove, "2/b")
+	w.plan()
+	w.members["c02"].member.Labels["stage"] = "other"
+	w.plan()
+	if b := ruleStatus(w.app.Status.Rollout, "b"); b.Phase != v1alpha1.StageProgressing || b.Clusters != 0 {
+		t.Fatalf("stage b is %s with %d clusters", b.Phase, b.Clusters)
+	}
+	w.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Rollout = spec.Rollout.DeepCopy()
+		spec.Rollout.Stages[0].ClusterSelector = &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"stage": "new"}}
+	})
+	w.plan()
+	w.members["c02"].member.Labels["stage"] = "new"
+	w.run(nil)
+	if with := w.with(2); len(with) > 0 {
+		t.Errorf("clusters %v have the target without an approval since the edit", with)
 	}
 }

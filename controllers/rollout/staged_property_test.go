@@ -520,7 +520,8 @@ func (l *stagedLoop) checkChoice(fail func(string, ...any), in rollout.Input, s 
 		gotTarget := func(name string) bool {
 			return before.Rollout.Revision == in.Revision && l.stageOf[name] == s.spec.Name
 		}
-		isReady := entry.Phase == v1alpha1.ClusterReady && !runsNone(out)
+		isFree := l.stageOf[out] == "" || l.stageOf[out] == s.spec.Name
+		isReady := entry.Phase == v1alpha1.ClusterReady && !runsNone(out) && isFree
 		for _, name := range s.clusters {
 			isDead := after.Cluster(name).Phase == v1alpha1.ClusterUnknown || runsNone(name)
 			if !gotTarget(name) && (gotTarget(out) || isReady && isDead && s.spec.SpreadKey == "") {

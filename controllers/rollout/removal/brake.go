@@ -40,8 +40,7 @@ func (b *brake) apply(plans []entryplan.Plan, candidates []*entryplan.Plan) (all
 	if budget.unintended <= b.limit(plans, budget) {
 		return candidates, nil
 	}
-	needed := len(asking) + budget.countAsking()
-	if accepted, _ := acceptedRemovals(b.in.App); int(accepted-b.counted.Accepted) >= needed {
+	if accepted, _ := acceptedRemovals(b.in.App); int(accepted-b.counted.Accepted) >= len(asking)+budget.countAsking() {
 		for _, e := range asking {
 			b.counted.accept(e)
 		}
@@ -53,7 +52,7 @@ func (b *brake) apply(plans []entryplan.Plan, candidates []*entryplan.Plan) (all
 	}
 	b.held = len(asking)
 	note := fmt.Sprintf("the scale-down on %s needs approval, because labels of clusters changed and no edit asks for it: correct the labels, or annotate the AppService with %s=%d@%d",
-		wording.CountClusters(int32(b.held)), v1alpha1.AnnotationAcceptRemovals, int(b.counted.Accepted)+needed, b.in.App.Generation)
+		wording.CountClusters(int32(b.held)), v1alpha1.AnnotationAcceptRemovals, int(b.counted.Accepted)+b.held+budget.countAsking(), b.in.App.Generation)
 	return slices.DeleteFunc(slices.Clone(candidates), isDrain), []string{note}
 }
 

@@ -20,7 +20,7 @@ func (a *assigner) assign(c *cluster, revision int64) {
 	c.ForgetAvailability()
 	e.UnavailableSince, e.Impaired, e.Returned = &a.judge.clock.now, isImpaired, isReturned
 	if revision == a.judge.status.Revision {
-		c.recordStage(revision)
+		c.recordPlace(revision)
 	}
 	c.Reassign(revision)
 	c.isConfirmed = c.isConfirmed && !c.IsStale

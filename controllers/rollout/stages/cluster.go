@@ -19,9 +19,9 @@ type cluster struct {
 	// place is the stage with a limit in which the cluster got the target; empty if no stage of that name
 	// matches it.
 	place string
-	// needsPlace is set if the cluster has the target and no place, in the first decision with these
-	// stages. It comes before those without the target, so that an edit of the stages gives it to few others.
-	needsPlace bool
+	// isPreferred is set in the first decision with these stages if the cluster has the target. It comes
+	// before those without, so that an edit of the stages gives the target to few others.
+	isPreferred bool
 	// isConfirmed is set if this process has observed the cluster.
 	isConfirmed bool
 }
@@ -74,8 +74,8 @@ func (c *cluster) isToRunNoPods() bool {
 	return c.Entry.Replicas == 0 && c.Entry.MaxReplicas == 0
 }
 
-// recordStage records that the cluster got the target in its stage. It matters only under a limit.
-func (c *cluster) recordStage(target int64) {
+// recordPlace records that the cluster got the target in its stage. It matters only under a limit.
+func (c *cluster) recordPlace(target int64) {
 	c.Entry.Stage, c.Entry.StageRevision = "", 0
 	if c.stage.Limit != nil {
 		c.Entry.Stage, c.Entry.StageRevision = c.stage.Name, target

@@ -40,15 +40,15 @@
 //     It is updating when it has the target and is not available. The target failed on a
 //     cluster that has been Failed for three minutes, or that is not Ready at the progress deadline,
 //     if the member has answered since.
-//     A cluster that cannot be observed at the deadline is lost. It keeps its place among those that
-//     are updating, until the stage is over or promoted. Several lost clusters are a failure only if
+//     A cluster that cannot be observed at the deadline is lost. It counts among those that are
+//     updating until the stage is over or promoted. Several lost clusters are a failure only if
 //     clusters without the target are well (see cutOff).
 //   - A decision to continue, and a failure, need an observation by this process. A cluster that has
 //     not answered the latest edit is neither available nor broken, for three minutes.
 //   - A cluster belongs to the first stage that matches it, and clusters that no stage matches form
 //     the last stage. A stage with a limit prefers clusters that can be reached and have replicas. A
-//     cluster that got the target there stays in it until the next target, also if it goes back, or if an
-//     earlier stage grows. After an edit of the stages, clusters that have the target come first.
+//     cluster that got the target there has its place there until the next target, also if it goes back,
+//     and comes last for other stages. After an edit of the stages, clusters that have the target come first.
 //   - A stage begins when it is approved, if it needs approval. It assigns the target to clusters
 //     that are Ready, while fewer are unavailable than maxUnavailable, and at most one more than are
 //     available with the target. Clusters that an edit or an abort has caught in an update count, and

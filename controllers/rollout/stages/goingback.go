@@ -11,7 +11,7 @@ type goingBack struct{ scope }
 
 // rollBack returns the clusters to the stable revision. It is halted while the stable revision fails on
 // those that returned, and goes on when they are available. After it is over, clusters that come back
-// with another revision return without another phase.
+// with another revision return, too. The phase changes only if the stable revision fails on them.
 func (p goingBack) rollBack() {
 	switch isLeft, isUpdating := p.goBack(); {
 	case !isLeft && (!isUpdating || p.status.Phase == v1alpha1.RolloutRolledBack):
@@ -68,14 +68,14 @@ func (p goingBack) returnClusters(s *stage, returns func(*cluster) bool) (updati
 
 // returnUnavailable assigns the stable revision to clusters that are Ready, or may be, and not available
 // yet. The rollout has made them unavailable, or nobody knows since a restore of the hub how many pods
-// they need. As in vacancies, clusters that are down count, but leave one place.
+// they need. Other unavailable clusters count, but leave one vacancy.
 func (p goingBack) returnUnavailable(s *stage, mayReturn func(*cluster) bool) {
 	returning, down := 0, 0
 	for _, c := range s.clusters {
-		switch isGoingBack := p.judge.isGoingBack(c); {
-		case isGoingBack && c.Entry.Returned:
+		switch {
+		case p.judge.isGoingBack(c) && c.Entry.Returned:
 			returning++
-		case isGoingBack, p.judge.clock.isKnownUnready(c) && !c.isEmpty():
+		case p.judge.isUnavailable(c) && !mayReturn(c) && !c.isEmpty():
 			down++
 		}
 	}

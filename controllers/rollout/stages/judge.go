@@ -125,11 +125,14 @@ func (j *judge) isUnavailable(c *cluster) bool {
 	return c.Entry.Revision != 0 && (c.Entry.UnavailableSince != nil || j.clock.isKnownUnready(c))
 }
 
-// holdsPlace reports whether a cluster is unavailable because of the rollout: it is updating, it has lost
+// takesVacancy reports whether a cluster is unavailable because of the rollout: it is updating, it has lost
 // ready pods with the target, it was lost with the target in a stage that goes on, or it is in transit.
-func (j *judge) holdsPlace(c *cluster) bool {
-	if c.Entry.Revision != j.status.Revision {
+func (j *judge) takesVacancy(c *cluster) bool {
+	switch {
+	case c.Entry.Revision != j.status.Revision:
 		return j.isInTransit(c)
+	case c.Entry.Phase == v1alpha1.ClusterUnknown && !j.status.isOpen(): // it must not go back, or it would have
+		return false
 	}
 	switch j.stateOf(c) {
 	case stateUpdating, stateDegraded:

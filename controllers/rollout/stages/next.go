@@ -41,7 +41,7 @@ func (s *stage) next() []*cluster {
 }
 
 // budget returns how many clusters of a stage may be updating at the same time: one more than are
-// available, up to maxUnavailable. Until the stage is over or promoted, lost clusters keep their places:
+// available, up to maxUnavailable. Until the stage is over or promoted, lost clusters keep their vacancies:
 // a revision that cuts its clusters off must not reach one after another.
 func (s *stage) budget(t tally) int {
 	switch {
@@ -61,7 +61,7 @@ func (s *stage) vacancies() int {
 	held, down := 0, 0
 	for _, c := range s.clusters {
 		switch {
-		case s.judge.holdsPlace(c):
+		case s.judge.takesVacancy(c):
 			held++
 		case s.judge.isUnavailable(c) && !c.isEmpty():
 			down++

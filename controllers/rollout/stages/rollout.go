@@ -97,7 +97,7 @@ func (r *Rollout) recover(plans []entryplan.Plan) {
 	}
 }
 
-// hold decides which clusters may get another revision, and records it.
+// hold decides which clusters may get another revision, and records it. If a stage is invalid, none may.
 func (r *Rollout) hold() {
 	hold := &r.assigner.hold
 	isPaused := r.in.App.Spec.Rollout.Paused || r.requests.IsPaused
@@ -136,10 +136,11 @@ func (r *Rollout) retarget() {
 // stage in which it failed has the same clusters while they go back. Without spec.rollout, no entry has a
 // stage.
 func (r *Rollout) forgetStages(plans []entryplan.Plan) {
+	hasFailed := r.status.FailedRevision == r.status.Revision
 	for i := range plans {
 		e := &plans[i].Entry
-		if e.StageRevision == 0 && e.Revision == r.status.Revision { // an older version has written the stage
-			e.StageRevision = e.Revision
+		if e.StageRevision == 0 && (hasFailed || e.Revision == r.status.Revision) { // an older version has written the stage
+			e.StageRevision = r.status.Revision
 		}
 		if e.Stage == "" || e.StageRevision != r.status.Revision || r.in.App.Spec.Rollout == nil {
 			e.Stage, e.StageRevision = "", 0
@@ -179,7 +180,7 @@ func (r *Rollout) restorePlaces(stages []*stage, clusters []*cluster) {
 				c.place = s.Name
 			}
 		}
-		c.needsPlace = areNew && c.place == "" && c.Entry.Revision == r.status.Revision
+		c.isPreferred = areNew && c.Entry.Revision == r.status.Revision
 	}
 }
 
@@ -192,7 +193,7 @@ func (r *Rollout) recordPlaces(stages []*stage) {
 	for _, s := range stages {
 		for _, c := range s.clusters {
 			if s.Limit != nil && c.Entry.Revision == r.status.Revision {
-				c.recordStage(r.status.Revision)
+				c.recordPlace(r.status.Revision)
 			}
 		}
 	}
@@ -216,6 +217,9 @@ func (r *Rollout) restoreStages() {
 			s.status.Since = r.now
 		}
 		isLeft := len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted // it waits, as without the edit
+		if r.areStagesEdited && isLeft {
+			s.status.Approved, s.status.Promoted = false, false // for other clusters than it may get now
+		}
 		if r.areStagesEdited && r.status.isRollingOut() && s.isActive() && !isLeft && !(s.status.Phase == v1alpha1.StageCompleted && s.isDone()) {
 			s.enter(v1alpha1.StagePending, r.now)
 		}

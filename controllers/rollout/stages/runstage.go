@@ -14,11 +14,11 @@ func (p scope) runStage(s *stage) bool {
 	if s.status.Phase == v1alpha1.StageSkipped {
 		s.enter(v1alpha1.StagePending, now)
 	}
-	if !s.isActive() || len(s.clusters) > 0 && s.needsApproval() { // an edit asks for it since all clusters left
-		if s.needsApproval() {
-			s.enter(v1alpha1.StageAwaitingApproval, now)
-			return false
-		}
+	if len(s.clusters) > 0 && s.needsApproval() { // also a stage that has begun, if an edit asks for it since
+		s.enter(v1alpha1.StageAwaitingApproval, now)
+		return false
+	}
+	if !s.isActive() {
 		s.enter(v1alpha1.StageProgressing, now)
 	}
 	p.assigner.update(s)

@@ -90,7 +90,7 @@ func (s *stage) hasPods() bool {
 	return slices.ContainsFunc(s.clusters, func(c *cluster) bool { return !c.isEmpty() })
 }
 
-// keepsLost reports whether clusters that were lost with the target keep their places.
+// keepsLost reports whether clusters that were lost with the target keep their vacancies.
 func (s *stage) keepsLost() bool {
 	return !s.status.Promoted && s.status.Phase != v1alpha1.StageCompleted
 }
@@ -154,24 +154,28 @@ type standing int
 
 const (
 	hasPlace        standing = iota // it got the target in the stage
-	needsPlace                      // it has the target, and the stages are new
+	isPreferred                     // it has the target, and the stages are new
+	isPreferredLast                 // so it is, and it cannot prove the target
 	mayProve                        // it can be reached, and is to have pods
-	placedInAnother                 // it got the target in another stage, which would take a further cluster instead
 	cannotProve                     // it cannot be reached, or is to have no pods
+	placedInAnother                 // it got the target in another stage, which would take a further cluster instead
 )
 
 // standingOf returns the standing of a cluster. Those that got the target in the stage come first, so that
 // the choice does not change during a rollout.
 func (s *stage) standingOf(c *cluster) standing {
-	switch e := &c.Entry; {
+	mayNotProve := c.Entry.Phase == v1alpha1.ClusterUnknown || c.isEmpty() || c.isToRunNoPods()
+	switch {
 	case c.place == s.Name:
 		return hasPlace
-	case c.needsPlace:
-		return needsPlace
-	case e.Phase == v1alpha1.ClusterUnknown, c.isEmpty(), c.isToRunNoPods():
-		return cannotProve
+	case c.isPreferred && mayNotProve:
+		return isPreferredLast
+	case c.isPreferred:
+		return isPreferred
 	case c.place != "":
 		return placedInAnother
+	case mayNotProve:
+		return cannotProve
 	}
 	return mayProve
 }

@@ -43,7 +43,7 @@ func (r *Rollout) takeOverBy(c *cluster, revision int64) {
 	c.ForgetAvailability()
 	c.Entry.UnavailableSince = &r.now
 	if isTarget {
-		c.recordStage(revision)
+		c.recordPlace(revision)
 	}
 	c.Reassign(revision)
 }
