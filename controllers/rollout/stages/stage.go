@@ -153,12 +153,12 @@ func (s *stage) choose(matching []*cluster) []int {
 type standing int
 
 const (
-	hasPlace        standing = iota // it got the target in the stage
-	isPreferred                     // it has the target, and the stages are new
-	isPreferredLast                 // so it is, and it cannot prove the target
-	mayProve                        // it can be reached, and is to have pods
-	cannotProve                     // it cannot be reached, or is to have no pods
-	placedInAnother                 // it got the target in another stage, which would take a further cluster instead
+	placed          standing = iota // it got the target in the stage
+	preferred                       // it has the target, and the stages are new
+	preferredLast                   // so it is, and it cannot prove the target
+	proving                         // it can be reached, and is to have pods
+	notProving                      // it cannot be reached, or is to have no pods
+	placedElsewhere                 // it got the target in another stage, which would take a further cluster instead
 )
 
 // standingOf returns the standing of a cluster. Those that got the target in the stage come first, so that
@@ -167,17 +167,17 @@ func (s *stage) standingOf(c *cluster) standing {
 	mayNotProve := c.Entry.Phase == v1alpha1.ClusterUnknown || c.isEmpty() || c.isToRunNoPods()
 	switch {
 	case c.place == s.Name:
-		return hasPlace
+		return placed
 	case c.isPreferred && mayNotProve:
-		return isPreferredLast
+		return preferredLast
 	case c.isPreferred:
-		return isPreferred
+		return preferred
 	case c.place != "":
-		return placedInAnother
+		return placedElsewhere
 	case mayNotProve:
-		return cannotProve
+		return notProving
 	}
-	return mayProve
+	return proving
 }
 
 // count counts the clusters of a stage.
