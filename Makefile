@@ -119,6 +119,7 @@ tidy: # check that go.mod and go.sum of every module are tidy
 lint: ## run golangci-lint; `make fmt` fixes formatting
 	$(call need,golangci-lint)
 	$(BIN)/golangci-lint run
+	@tools/count-methods.sh
 
 vulnerabilities: # check for known vulnerabilities in reachable code
 	$(call need,govulncheck)

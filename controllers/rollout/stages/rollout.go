@@ -54,11 +54,11 @@ func (r *Rollout) decide(plans []entryplan.Plan) {
 	}
 	if r.in.App.Spec.Rollout == nil {
 		atOnce{r.scope, r.in}.assign()
-		r.forgetStages(plans)
+		places{r.in, r.status}.forget(plans)
 		return
 	}
 	r.retarget()
-	r.forgetStages(plans)
+	places{r.in, r.status}.forget(plans)
 	r.requests = r.in.requests()
 	r.hold()
 	if r.stages, r.stageError = r.stagesOf(r.clusters); r.stageError != nil {
@@ -131,23 +131,6 @@ func (r *Rollout) retarget() {
 	}
 }
 
-// forgetStages removes from the entries the stages in which their clusters got another target than the
-// present one, also where a cluster is in no stage now: it may return. After the target has failed, the
-// stage in which it failed has the same clusters while they go back. Without spec.rollout, no entry has a
-// stage.
-func (r *Rollout) forgetStages(plans []entryplan.Plan) {
-	hasFailed := r.status.FailedRevision == r.status.Revision
-	for i := range plans {
-		e := &plans[i].Entry
-		if e.StageRevision == 0 && (hasFailed || e.Revision == r.status.Revision) { // an older version has written the stage
-			e.StageRevision = r.status.Revision
-		}
-		if e.Stage == "" || e.StageRevision != r.status.Revision || r.in.App.Spec.Rollout == nil {
-			e.Stage, e.StageRevision = "", 0
-		}
-	}
-}
-
 // stagesOf returns the stages of spec.rollout, with the clusters.
 func (r *Rollout) stagesOf(clusters []*cluster) ([]*stage, *StageError) {
 	spec := r.in.App.Spec.Rollout
@@ -162,41 +145,8 @@ func (r *Rollout) stagesOf(clusters []*cluster) ([]*stage, *StageError) {
 	}
 	all := func(*v1alpha1.MemberCluster) bool { return true }
 	stages = append(stages, newStage(v1alpha1.RolloutStage{Name: RestStage}, spec.RolloutPace, all, r.judge))
-	r.restorePlaces(stages, clusters)
-	for _, s := range stages {
-		s.take(clusters)
-	}
-	r.recordPlaces(stages)
+	places{r.in, r.status}.assign(stages, clusters, r.assigner.hold)
 	return stages, nil
-}
-
-// restorePlaces reads in which stage with a limit each cluster got the target, if the stage still matches
-// it.
-func (r *Rollout) restorePlaces(stages []*stage, clusters []*cluster) {
-	areNew := strategyOf(r.in.App.Spec.Rollout) != r.status.Strategy && r.status.isRollingOut() && !r.assigner.hold.isPaused()
-	for _, c := range clusters {
-		for _, s := range stages {
-			if s.Limit != nil && s.Name == c.Entry.Stage && s.matches(c.Member) {
-				c.place = s.Name
-			}
-		}
-		c.isPreferred = areNew && c.Entry.Revision == r.status.Revision
-	}
-}
-
-// recordPlaces records in the entries the stages of the clusters that have the target. An edit of the
-// stages or a lost status may have put one into a stage that did not assign it.
-func (r *Rollout) recordPlaces(stages []*stage) {
-	if !r.status.isRollingOut() || r.assigner.hold.isPaused() {
-		return
-	}
-	for _, s := range stages {
-		for _, c := range s.clusters {
-			if s.Limit != nil && c.Entry.Revision == r.status.Revision {
-				c.recordPlace(r.status.Revision)
-			}
-		}
-	}
 }
 
 // restoreStages reads the status of each stage. A stage without a status is Pending. If the stages

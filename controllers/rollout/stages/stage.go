@@ -7,7 +7,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/placement"
 )
 
 // RestStage is the name of the last stage, of the clusters that no other stage matches.
@@ -119,65 +118,6 @@ func (s *stage) close() {
 		s.enter(v1alpha1.StageSkipped, s.judge.clock.now)
 	}
 	s.status.StableSkipped, s.isNew = false, false
-}
-
-// take takes the clusters that match a stage and that no earlier stage has, in their order. The limit
-// chooses as the limit of a placement does, by their standing.
-func (s *stage) take(clusters []*cluster) {
-	var matching []*cluster
-	for _, c := range clusters {
-		if c.stage == nil && s.matches(c.Member) {
-			matching = append(matching, c)
-		}
-	}
-	for _, i := range s.choose(matching) {
-		c := matching[i]
-		c.stage = s
-		s.clusters = append(s.clusters, c)
-	}
-}
-
-// choose returns the indices of the matching clusters that belong to a stage, in their order.
-func (s *stage) choose(matching []*cluster) []int {
-	contenders := make([]placement.Contender, len(matching)) // in the order of their rank
-	for i, c := range matching {
-		contenders[i] = placement.Contender{Member: c.Member, Standing: int(s.standingOf(c)), Rank: c.rank}
-	}
-	limit := min(len(matching), s.limitOf(len(matching)))
-	chosen := placement.Order(contenders, s.SpreadKey)[:limit]
-	slices.Sort(chosen)
-	return chosen
-}
-
-// standing is the priority of a cluster under the limit of a stage: the lowest is taken first.
-type standing int
-
-const (
-	placed          standing = iota // it got the target in the stage
-	preferred                       // it has the target, and the stages are new
-	preferredLast                   // so it is, and it cannot prove the target
-	proving                         // it can be reached, and is to have pods
-	notProving                      // it cannot be reached, or is to have no pods
-	placedElsewhere                 // it got the target in another stage, which would take a further cluster instead
-)
-
-// standingOf returns the standing of a cluster. Those that got the target in the stage come first, so that
-// the choice does not change during a rollout.
-func (s *stage) standingOf(c *cluster) standing {
-	mayNotProve := c.Entry.Phase == v1alpha1.ClusterUnknown || c.isEmpty() || c.isToRunNoPods()
-	switch {
-	case c.place == s.Name:
-		return placed
-	case c.isPreferred && mayNotProve:
-		return preferredLast
-	case c.isPreferred:
-		return preferred
-	case c.place != "":
-		return placedElsewhere
-	case mayNotProve:
-		return notProving
-	}
-	return proving
 }
 
 // count counts the clusters of a stage.
