@@ -552,3 +552,59 @@ func TestStage_that_was_left_loses_its_approval_by_an_edit(t *testing.T) {
 		t.Errorf("clusters %v have the target without an approval since the edit", with)
 	}
 }
+
+// An edit makes all clusters unanswered for a moment. A cluster that was broken for long does not get the
+// target meanwhile: it is the last one.
+func TestCluster_that_is_broken_for_long_is_the_last_one(t *testing.T) {
+	w := newStagedFleet()
+	w.app.Spec.Rollout = &v1alpha1.Rollout{RolloutPace: paceOf(1, 0, 0), ProgressDeadlineSeconds: new(int32(60))}
+	for _, name := range []string{"c01", "c02", "c03"} {
+		w.join(name, "")
+	}
+	w.run(nil)
+	w.join("broken", "").refuses = true
+	w.run(nil)
+	w.advance(time.Hour)
+	w.deliverAll()
+	w.plan()
+	w.editImage("ok-1")
+	for range 3 {
+		w.plan()
+		if len(w.with(2)) > 1 || w.app.Status.Cluster("broken").Revision == 2 {
+			t.Fatalf("clusters %v have the target", w.with(2))
+		}
+		w.advance(time.Second)
+		w.deliverAll()
+	}
+	w.run(nil)
+	if w.app.Status.Cluster("broken").Revision != 2 {
+		t.Error("in the end, the broken cluster does not have the target")
+	}
+}
+
+// A stage that has begun with an approval goes on when other stages are edited, while the approval is
+// still there.
+func TestStage_that_has_begun_keeps_its_approval_over_an_edit_of_others(t *testing.T) {
+	w := newStagedFleet()
+	needsApproval := func(s *v1alpha1.RolloutStage) { s.Approval = v1alpha1.ApprovalRequired }
+	w.app.Spec.Rollout = &v1alpha1.Rollout{Stages: []v1alpha1.RolloutStage{stageOf("b", needsApproval), stageOf("c", needsApproval)}}
+	w.join("c01", "b").startup = time.Hour
+	w.join("c02", "c")
+	w.plan()
+	w.annotate(v1alpha1.AnnotationApprove, "1/b,1/c")
+	w.plan()
+	if b := ruleStatus(w.app.Status.Rollout, "b"); b.Phase != v1alpha1.StageProgressing {
+		t.Fatalf("stage b is %s", b.Phase)
+	}
+	w.edit(func(spec *v1alpha1.AppServiceSpec) {
+		spec.Rollout = spec.Rollout.DeepCopy()
+		spec.Rollout.Stages[1].ClusterSelector = &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"stage": "other"}}
+	})
+	for range 2 {
+		w.plan()
+		b, c := ruleStatus(w.app.Status.Rollout, "b"), ruleStatus(w.app.Status.Rollout, "c")
+		if b.Phase != v1alpha1.StageProgressing || !b.Approved || b.ApprovalRefused || c.Approved || !c.ApprovalRefused {
+			t.Errorf("stage b is %s, approved %t and refused %t, and c approved %t and refused %t", b.Phase, b.Approved, b.ApprovalRefused, c.Approved, c.ApprovalRefused)
+		}
+	}
+}

@@ -34,7 +34,7 @@ func (s *stage) next() []*cluster {
 	switch {
 	case len(chosen)+len(unavailable)+len(available) > 0:
 		return chosen
-	case t[stateUpdating]+t[stateUnconfirmed] > 0:
+	case t[stateUpdating]+t[stateUnconfirmed] > 0, s.awaitsAnswers():
 		return nil
 	}
 	return firstOf(s.inState(stateBroken), budget-t[stateTrying])
@@ -89,6 +89,11 @@ func (s *stage) awaitsCandidates() bool {
 	return slices.ContainsFunc(s.inState(stateUnconfirmed), func(c *cluster) bool {
 		return c.Entry.Revision != s.judge.status.Revision && !c.isEmpty()
 	})
+}
+
+// awaitsAnswers reports whether clusters may be candidates that have not answered the latest edit yet.
+func (s *stage) awaitsAnswers() bool {
+	return slices.ContainsFunc(s.inState(stateRecovering), s.judge.clock.isUnanswered)
 }
 
 // emptyWithTarget returns how many clusters of a stage have run no pods with the target, as far as it is

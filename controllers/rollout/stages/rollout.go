@@ -166,6 +166,7 @@ func (r *Rollout) restoreStages() {
 		if r.now.Before(&s.status.Since) {
 			s.status.Since = r.now
 		}
+		s.hasBegun = s.isActive()
 		isLeft := len(s.clusters) == 0 && s.status.Phase != v1alpha1.StageCompleted // it waits, as without the edit
 		if r.areStagesEdited && isLeft {
 			s.status.Approved, s.status.Promoted = false, false // for other clusters than it may get now

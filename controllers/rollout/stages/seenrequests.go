@@ -24,7 +24,7 @@ func (r *Rollout) recordRequests() {
 			continue
 		}
 		asksApproval, asksPromotion := r.requests.Approved[s.Name], r.requests.IsPromoted || r.requests.Promoted[s.Name]
-		isUnseen := s.isNew || r.areStagesEdited && (!s.isActive() || len(s.clusters) == 0 && s.isUnfinished())
+		isUnseen := s.isNew || r.areStagesEdited && (!s.hasBegun || len(s.clusters) == 0 && s.isUnfinished())
 		s.status.ApprovalRefused = asksApproval && (isUnseen || s.status.ApprovalRefused)
 		s.status.PromotionRefused = asksPromotion && (isUnseen || s.status.PromotionRefused)
 		r.reportRefused(s)

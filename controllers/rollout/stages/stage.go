@@ -30,8 +30,9 @@ type stage struct {
 	v1alpha1.RolloutStage
 	// status is the next status of the stage.
 	status v1alpha1.RolloutStageStatus
-	// isNew is set if the status of the rollout does not have the stage yet.
-	isNew bool
+	// isNew is set if the status of the rollout does not have the stage yet. hasBegun is set if the stage
+	// had begun before this decision.
+	isNew, hasBegun bool
 	// hasApproval and hasPromotion are set while the annotation with such a request is there, and the
 	// request is not refused.
 	hasApproval, hasPromotion bool
