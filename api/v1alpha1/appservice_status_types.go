@@ -360,7 +360,7 @@ type ClusterStatus struct {
 	// It is absent after the cluster has been available since. If it fails, the stable revision fails too.
 	// +optional
 	Returned bool `json:"returned,omitempty"`
-	// Stage is the stage with a limit to which the cluster has belonged since it has the target of the rollout.
+	// Stage is the stage with a limit in which the cluster has the target of the rollout.
 	// The cluster stays in the stage until the next target, unless the stages are edited.
 	// +optional
 	Stage string `json:"stage,omitempty"`

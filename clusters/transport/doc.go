@@ -21,7 +21,7 @@
 //     watches there, to decode them itself (contain.go), and puts the monitor below;
 //   - [WatchMonitor] (watchmonitor.go) records failures that client-go retries silently, and ends
 //     lists and watches that hang;
-//   - the user agent, and the Wrap of the options: the operator recognises a restored member there
+//   - the user agent, and the Wrap of the options: the operator recognizes a restored member there
 //     (package rewind), traces requests if there is an endpoint for that, and stops writes without the
 //     Lease if there is leader election (package leasefence), in this order;
 //   - authTransport (auth.go) adds the bearer token, and redacts it from error responses;

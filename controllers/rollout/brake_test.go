@@ -125,6 +125,9 @@ func TestScale_downs_that_need_approval_are_explained(t *testing.T) {
 	if strings.Contains(notes, "accept-removals=2@2") {
 		t.Errorf("one of the notes has another value:\n%s", notes)
 	}
+	if notes := strings.Join(rollout.Plan(With(in, AcceptRemovals("2@2"))).Notes, "\n"); !strings.Contains(notes, "accept-removals=5@2") {
+		t.Errorf("after the removals were approved, the notes lack the number for all of them:\n%s", notes)
+	}
 	status := StatusOf(With(in, AcceptRemovals("5@2")))
 	if got := scaledDown(status); got != 3 || status.Removals.Accepted != 5 {
 		t.Errorf("%d clusters were scaled down, and %d approvals used", got, status.Removals.Accepted)

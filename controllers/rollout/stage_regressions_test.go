@@ -27,6 +27,20 @@ func newLimitedFleet(t *testing.T, clusters ...string) *stagedFleet {
 	return w
 }
 
+// rollOutTo rolls out the second revision until a number of clusters has it.
+func (w *stagedFleet) rollOutTo(t *testing.T, clusters int) {
+	t.Helper()
+	for range 100 {
+		if len(w.with(2)) >= clusters {
+			return
+		}
+		w.plan()
+		w.advance(20 * time.Second)
+		w.deliverAll()
+	}
+	t.Fatalf("only %v have the second revision:\n%s", w.with(2), toText(w.app.Status))
+}
+
 // inStage returns the clusters of a stage.
 func (w *stagedFleet) inStage(stage string) (names []string) {
 	for name, of := range rollout.StagesOf(w.input()) {
@@ -204,13 +218,7 @@ func TestReady_clusters_go_back_one_after_another(t *testing.T) {
 	}
 	w.run(nil)
 	w.editImage("ok-1")
-	for len(w.with(2)) < 3 { // the first is available, and then two are updating
-		if w.plan().Rollout.Phase != v1alpha1.RolloutProgressing {
-			t.Fatalf("the phase is %s", w.decision.Rollout.Phase)
-		}
-		w.advance(20 * time.Second)
-		w.deliverAll()
-	}
+	w.rollOutTo(t, 3) // the first is available, and then two are updating
 	w.edit(func(spec *v1alpha1.AppServiceSpec) {
 		spec.Image, spec.Rollout = "ok-0", &v1alpha1.Rollout{RolloutPace: paceOf(1, 0, time.Minute)}
 	})
@@ -258,13 +266,7 @@ func TestCluster_that_was_broken_before_does_not_hold_up_the_way_back(t *testing
 	w.join("c02", "a").refuses = true
 	w.run(nil)
 	w.editImage("ok-1")
-	for len(w.with(2)) < 4 {
-		if w.plan().Rollout.Phase != v1alpha1.RolloutProgressing {
-			t.Fatalf("the phase is %s with revision 2 on %v", w.decision.Rollout.Phase, w.with(2))
-		}
-		w.advance(time.Minute)
-		w.deliverAll()
-	}
+	w.rollOutTo(t, 4)
 	if entry := w.app.Status.Cluster("c02"); entry.Revision != 2 || !entry.Impaired {
 		t.Fatalf("c02 has revision %d and is impaired: %t", entry.Revision, entry.Impaired)
 	}
@@ -287,11 +289,7 @@ func TestCluster_that_must_not_go_back_takes_no_vacancy(t *testing.T) {
 		}
 		w.run(nil)
 		w.editImage("ok-1")
-		for len(w.with(2)) < 2 {
-			w.plan()
-			w.advance(20 * time.Second)
-			w.deliverAll()
-		}
+		w.rollOutTo(t, 2)
 		w.members[w.with(1)[0]].refuses = true
 		w.run(nil)
 		if state := w.app.Status.Rollout; state.Phase != v1alpha1.RolloutHalted {
@@ -362,11 +360,7 @@ func TestStage_that_grows_takes_no_cluster_of_another_stage(t *testing.T) {
 		}
 		w.run(nil)
 		w.editImage("ok-1")
-		for len(w.with(2)) < 6 {
-			w.plan()
-			w.advance(20 * time.Second)
-			w.deliverAll()
-		}
+		w.rollOutTo(t, 6)
 		before := w.inStage("b")
 		for i := range 3 {
 			w.join(fmt.Sprintf("%s%02d", joining, i), "")
@@ -502,11 +496,7 @@ func TestCluster_that_is_lost_and_must_not_go_back_takes_no_vacancy(t *testing.T
 	}
 	w.run(nil)
 	w.editImage("ok-1")
-	for len(w.with(2)) < 2 {
-		w.plan()
-		w.advance(20 * time.Second)
-		w.deliverAll()
-	}
+	w.rollOutTo(t, 2)
 	refused := w.with(2)[0]
 	for range 10 {
 		w.setReady(refused, false)

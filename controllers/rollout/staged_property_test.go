@@ -587,11 +587,26 @@ func (l *stagedLoop) checkBudget(fail func(string, ...any), in rollout.Input, s 
 	if assigned > impaired && t.updating+t.degraded > budget {
 		fail("stage %s: %d clusters are updating, and %d may be: %+v", s.spec.Name, t.updating, budget, all)
 	}
+	if impaired > 0 && !in.App.Spec.Suspend {
+		l.checkLast(fail, in, s, before, after)
+	}
 	if impaired > budget {
 		fail("stage %s: %d broken clusters are tried at once, and %d may be", s.spec.Name, impaired, budget)
 	}
 	if after.Rollout.Phase != v1alpha1.RolloutCompleted && returned > s.maxUnavailable() {
 		fail("stage %s: %d Ready clusters go back at once, and %d may", s.spec.Name, returned, s.maxUnavailable())
+	}
+}
+
+// checkLast checks that a stage in which a broken cluster got the target has no Ready cluster with pods that
+// has not got it and may.
+func (l *stagedLoop) checkLast(fail func(string, ...any), in rollout.Input, s ruleStage, before, after v1alpha1.AppServiceStatus) {
+	for _, name := range s.clusters {
+		was, entry, seen := before.Cluster(name), after.Cluster(name), in.ObservationOf(name)
+		isReady := was != nil && was.Phase == v1alpha1.ClusterReady && seen != nil && seen.Phase == v1alpha1.ClusterReady && in.Members[name].IsReady()
+		if isReady && entry.Revision != in.Revision && entry.Replicas > 0 && was.ReadyReplicas > 0 {
+			fail("stage %s: a broken cluster got the target before %s", s.spec.Name, name)
+		}
 	}
 }
 

@@ -6,10 +6,10 @@
 //	outcome, deadlines := r.Finish(entries)
 //	// outcome.Rollout is the next status.rollout. Decide again at the deadlines.
 //
-// A decision asks three things, each by a type of its own. clock: how long has a cluster been in a
-// state, and is that too long? judge: in which state is a cluster, as evidence about the target?
-// stage: which clusters belong together, what is their result (gates.go), and which of them get the
-// target next (next.go)? Then each phase of a rollout does its work: rollingOut, goingBack,
+// A decision asks four things, each by a type of its own. places: to which stage does a cluster belong?
+// clock: how long has a cluster been in a state, and is that too long? judge: in which state is a
+// cluster, as evidence about the target? stage: what is the result of its clusters (gates.go), and which
+// of them get the target next (next.go)? Then each phase of a rollout does its work: rollingOut, goingBack,
 // completed, or atOnce without spec.rollout. They change a cluster only by assigner. What several
 // phases do is in scope, and the steps of one stage in runstage.go. The tests are in package rollout,
 // which makes the entries and the plans that a decision needs.

@@ -91,7 +91,7 @@ func (s *stage) awaitsCandidates() bool {
 	})
 }
 
-// awaitsAnswers reports whether clusters may be candidates that have not answered the latest edit yet.
+// awaitsAnswers reports whether clusters have not answered the latest edit yet. They may become candidates.
 func (s *stage) awaitsAnswers() bool {
 	return slices.ContainsFunc(s.inState(stateRecovering), s.judge.clock.isUnanswered)
 }

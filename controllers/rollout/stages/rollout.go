@@ -62,7 +62,7 @@ func (r *Rollout) decide(plans []entryplan.Plan) {
 	r.requests = r.in.requests()
 	r.hold()
 	if r.stages, r.stageError = r.stagesOf(r.clusters); r.stageError != nil {
-		r.assigner.hold, r.status.Paused = Frozen, true
+		r.assigner.hold, r.status.Paused = Frozen, true // with an invalid stage, no cluster gets another revision
 		return
 	}
 	r.restoreStages()
@@ -97,7 +97,7 @@ func (r *Rollout) recover(plans []entryplan.Plan) {
 	}
 }
 
-// hold decides which clusters may get another revision, and records it. If a stage is invalid, none may.
+// hold decides which clusters may get another revision, and records it.
 func (r *Rollout) hold() {
 	hold := &r.assigner.hold
 	isPaused := r.in.App.Spec.Rollout.Paused || r.requests.IsPaused
