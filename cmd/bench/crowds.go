@@ -29,7 +29,7 @@ func (t *operatorTurn) besideCrowd(ctx context.Context) error {
 	var took, all float64
 	u, err := t.phase(ctx, "B11", func() error {
 		everywhere, begin := t.observer.expect(members*t.crowd, hasImage(edited)), time.Now()
-		if err := t.writer.apply(ctx, edited); err != nil {
+		if err := t.writer.edit(ctx, edited); err != nil {
 			return err
 		}
 		var err error

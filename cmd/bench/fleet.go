@@ -24,8 +24,10 @@ type fleet struct {
 
 // writer is what is measured: the operator, or the naked writer.
 type writer interface {
-	// apply creates the objects of AppServices on every member, or changes them.
+	// apply creates the objects of AppServices on every member.
 	apply(ctx context.Context, apps []app) error
+	// edit changes the image of AppServices that exist.
+	edit(ctx context.Context, apps []app) error
 	// remove deletes them.
 	remove(ctx context.Context, apps []app) error
 	// running returns the process.

@@ -48,7 +48,7 @@ type settings struct {
 var (
 	// usual are the scenarios that are measured by default, and known are all.
 	usual = []string{"B1", "B2", "B3", "B4", "B5", "B6", "B7", "B9"}
-	known = append(slices.Clone(usual), "B8", "B10", "B11", "B12", "B13", "B14")
+	known = append(slices.Clone(usual), "B8", "B10", "B11", "B12", "B13", "B14", "B15", "B16")
 )
 
 // has reports whether one of the scenarios is to be measured.
@@ -107,9 +107,9 @@ func parse(args []string) (s settings, err error) {
 	flags.IntVar(&s.crowd, "crowd", 500, "number of AppServices that are edited in B11")
 	flags.IntVar(&s.foreign, "foreign", 10000, "number of Deployments of others on a member in B8")
 	flags.IntVar(&s.repetitions, "repeat", 5, "number of repetitions")
-	scenarios := flags.String("scenarios", strings.Join(usual, ","), "what to measure; or all, with B8, B10 to B14, which take long")
+	scenarios := flags.String("scenarios", strings.Join(usual, ","), "what to measure; or all, with B8, B10 to B16, which take long")
 	flags.DurationVar(&s.rest, "rest", 2*time.Minute, "how long the operator rests in B6")
-	flags.BoolVar(&s.profile, "profile", false, "leave CPU and heap profiles of the operator in each phase in -out")
+	flags.BoolVar(&s.profile, "profile", false, "leave CPU and heap profiles of the operator in each phase in -out, and CPU profiles of the hub and a member")
 	operatorFlags := flags.String("operator-flags", "", "more `flags` of the operator, separated by spaces, such as --member-qps=100")
 	flags.StringVar(&s.base, "base", "", "compare this tree with a `commit`, instead of the naked writer; fails if it is worse")
 	if err := flags.Parse(args); err != nil {

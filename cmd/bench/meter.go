@@ -14,13 +14,15 @@ import (
 // and without those of the API servers themselves.
 type usage struct {
 	wall         time.Duration
-	writer, all  time.Duration            // CPU time of the writer; of the writer, the API servers, etcd and this process
+	writer, all  time.Duration            // CPU time of the writer; of the writer, the API servers and etcd
 	servers      map[string]time.Duration // CPU time of etcd, and of the API servers of the hub and of the members
 	taken        time.Duration            // CPU time that other programs used, and the host took away
-	peak         int64                    // bytes
+	peak         int64                    // memory of the writer, in bytes
+	hubPeak      int64                    // memory of the hub
 	hub, members counts
 	content      contentReads
-	added        stored // by the hub
+	stored       stored // by the hub, at the end
+	added        stored // of it in the phase
 }
 
 // share is the share of the machine that was taken.
@@ -59,6 +61,9 @@ func (f *fleet) measure(ctx context.Context, writer *machine.Process) (*meter, e
 			return nil, err
 		}
 	}
+	if err := f.servers.hub.process.ResetPeakRSS(); err != nil {
+		return nil, err
+	}
 	m.begin = time.Now()
 	m.cpu, m.own, m.host, err = f.readCPU()
 	return m, err
@@ -93,6 +98,8 @@ func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error)
 		case p == writer:
 		case p == m.fleet.servers.hub.process:
 			u.servers["the hub"] += used
+		case p.Name == standbyName:
+			u.servers[standbyName] += used
 		case p.Name == etcdName:
 			u.servers[etcdName] += used
 		default:
@@ -100,9 +107,11 @@ func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error)
 		}
 	}
 	u.writer = cpu[writer] - m.cpu[writer]
-	u.all += own - m.own
-	u.taken = max(0, host.Busy+host.Steal-m.host.Busy-m.host.Steal-u.all)
+	u.taken = max(0, host.Busy+host.Steal-m.host.Busy-m.host.Steal-u.all-(own-m.own))
 	if u.peak, err = writer.PeakRSS(); err != nil {
+		return u, err
+	}
+	if u.hubPeak, err = m.fleet.servers.hub.process.PeakRSS(); err != nil {
 		return u, err
 	}
 	hub, members, err := m.fleet.readRequests(ctx)
@@ -116,7 +125,7 @@ func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error)
 	}
 	u.content = content.minus(m.content)
 	now, err := m.fleet.servers.readStored(ctx, hubName)
-	u.added = stored{now.objects - m.stored.objects, now.events - m.stored.events, now.bytes - m.stored.bytes}
+	u.stored, u.added = now, stored{objects: now.objects - m.stored.objects, events: now.events - m.stored.events, bytes: now.bytes - m.stored.bytes}
 	return u, err
 }
 

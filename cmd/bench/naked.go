@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -29,13 +30,16 @@ const nakedCommand = "naked"
 // atATime is the number of concurrent requests of the naked writer to each member.
 const atATime = 32
 
-// order is a line of the naked writer's input: apply or delete the objects of AppServices on every
+// order is a line of the naked writer's input: what to do with the objects of AppServices on every
 // member. It answers each order with a line: an error, or an empty one.
 type order struct {
 	// Kubeconfigs is only in the first order.
 	Kubeconfigs [][]byte `json:"kubeconfigs,omitempty"`
-	Apply       []app    `json:"apply,omitempty"`
-	Delete      []app    `json:"delete,omitempty"`
+	// Apply creates the objects.
+	Apply []app `json:"apply,omitempty"`
+	// Edit applies only the Deployments, which are all that an edit of the image changes.
+	Edit   []app `json:"edit,omitempty"`
+	Delete []app `json:"delete,omitempty"`
 }
 
 // runNaked obeys orders until the input ends.
@@ -74,20 +78,23 @@ type nakedRequest struct {
 
 func obey(ctx context.Context, members []*nakedMember, o order) error {
 	var requests []nakedRequest
-	for _, a := range append(o.Apply, o.Delete...) {
+	for _, a := range slices.Concat(o.Apply, o.Edit, o.Delete) {
 		objects, err := a.render()
 		if err != nil {
 			return err
 		}
 		for _, object := range objects {
+			if len(o.Edit) > 0 && object.GetKind() != "Deployment" {
+				continue
+			}
 			r := nakedRequest{method: http.MethodDelete, path: "/api/v1/namespaces/" + namespace + "/services/" + a.Name}
 			if object.GetKind() == "Deployment" {
 				r.path = "/apis/apps/v1/namespaces/" + namespace + "/deployments/" + a.Name
 			}
 			switch {
-			case len(o.Apply) == 0 && object.GetKind() == "Deployment":
+			case len(o.Delete) > 0 && object.GetKind() == "Deployment":
 				r.path += "?propagationPolicy=Foreground" // as the operator
-			case len(o.Apply) > 0:
+			case len(o.Delete) == 0:
 				r.method, r.path = http.MethodPatch, r.path+"?force=true&fieldManager="+v1alpha1.ManagedBy
 				if r.body, err = object.MarshalJSON(); err != nil {
 					return err
@@ -210,8 +217,11 @@ func (n *naked) give(_ context.Context, o order) error {
 	return nil
 }
 
-// apply creates or changes the objects of AppServices.
+// apply creates the objects of AppServices.
 func (n *naked) apply(ctx context.Context, apps []app) error { return n.give(ctx, order{Apply: apps}) }
+
+// edit changes the image of the Deployments.
+func (n *naked) edit(ctx context.Context, apps []app) error { return n.give(ctx, order{Edit: apps}) }
 
 // remove deletes the objects of AppServices.
 func (n *naked) remove(ctx context.Context, apps []app) error {

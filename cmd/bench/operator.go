@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -27,32 +28,81 @@ const configDir = "config"
 
 // operator is the operator as a process.
 type operator struct {
-	fleet    *fleet
-	program  string
-	hub      []byte // the kubeconfig
-	process  *machine.Process
-	metrics  string // the address
-	profiler string // the address, or nothing
+	fleet   *fleet
+	program string
+	hub     []byte // the kubeconfig
+	// hasStandby starts the operator as it is shipped: with leader election and a second replica.
+	hasStandby bool
+	process    *machine.Process
+	standby    *machine.Process // or nil
+	metrics    string           // the address
+	profiler   string           // the address, or nothing
 }
 
-// start starts the process and does not wait.
-func (o *operator) start() error {
+// standbyName is the name of the second replica.
+const standbyName = "the standby"
+
+// start starts the process and does not wait. With a standby, it waits until the process leads.
+func (o *operator) start() (err error) {
+	if o.process, err = o.startReplica("the operator"); err != nil || !o.hasStandby {
+		return err
+	}
+	if err := environment.Await(context.Background(), startTimeout, "the operator to lead", o.leads); err != nil {
+		return o.explain(err)
+	}
+	profiler, metrics := o.profiler, o.metrics // of the one that is measured
+	o.standby, err = o.startReplica(standbyName)
+	o.profiler, o.metrics = profiler, metrics
+	return err
+}
+
+// leads returns an error unless the operator has the Lease.
+func (o *operator) leads(ctx context.Context) error {
+	content, err := o.readMetrics(ctx)
+	if err == nil && !isLeader.Match(content) {
+		err = errors.New("another replica has the Lease")
+	}
+	return err
+}
+
+var isLeader = regexp.MustCompile(`(?m)^leader_election_master_status\{.*\} 1$`)
+
+// readMetrics returns the operator's metrics.
+func (o *operator) readMetrics(ctx context.Context) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.metrics+"/metrics", http.NoBody)
+	if err != nil {
+		return nil, err
+	}
+	return do(http.DefaultClient, request)
+}
+
+// stop stops the processes.
+func (o *operator) stop() error {
+	var err error
+	if o.standby != nil { // first, so that it does not take over
+		err = o.standby.Stop()
+	}
+	return errors.Join(err, o.process.Stop())
+}
+
+// startReplica starts a process with a name.
+func (o *operator) startReplica(name string) (*machine.Process, error) {
 	ports, err := kwok.FreePorts(o.fleet.dir, 3)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	hub := filepath.Join(o.fleet.dir, "hub.kubeconfig")
 	if err := os.WriteFile(hub, o.hub, 0o600); err != nil {
-		return err
+		return nil, err
 	}
 	o.metrics = address(ports[0])
 	args := append([]string{
-		"--kubeconfig=" + hub, "--allow-loopback-members", "--leader-elect=false",
+		"--kubeconfig=" + hub, "--allow-loopback-members", fmt.Sprintf("--leader-elect=%t", o.hasStandby),
 		"--metrics-bind-address=" + o.metrics, "--health-probe-bind-address=" + address(ports[1]),
 	}, o.fleet.flags...)
 	// An older operator, which -base compares with, always serves metrics by HTTP.
 	if help, err := exec.Command(o.program, "--help").Output(); err != nil {
-		return fmt.Errorf("read the flags of %s: %w", o.program, err)
+		return nil, fmt.Errorf("read the flags of %s: %w", o.program, err)
 	} else if bytes.Contains(help, []byte("--metrics-secure")) {
 		args = append(args, "--metrics-secure=false")
 	}
@@ -64,8 +114,7 @@ func (o *operator) start() error {
 		o.profiler = address(ports[2])
 		cmd.Env = append(os.Environ(), profilerVariable+"="+o.profiler)
 	}
-	o.process, err = o.fleet.group.Start("the operator", cmd, filepath.Join(o.fleet.dir, "operator.log"))
-	return err
+	return o.fleet.group.Start(name, cmd, filepath.Join(o.fleet.dir, strings.TrimPrefix(name, "the ")+".log"))
 }
 
 // explain adds the end of the operator's log to an error.
@@ -79,14 +128,16 @@ func (o *operator) explain(err error) error {
 // editors is the number of AppServices that are edited at a time.
 const editors = 32
 
-// apply creates or edits AppServices.
+// apply creates AppServices.
 func (o *operator) apply(ctx context.Context, apps []app) error {
+	return o.each(ctx, apps, func(a app) error { return o.fleet.servers.hub.api.Create(ctx, a.appService()) })
+}
+
+// edit edits AppServices.
+func (o *operator) edit(ctx context.Context, apps []app) error {
 	return o.each(ctx, apps, func(a app) error {
-		if o.fleet.observer.hasApp(a.Name) {
-			patch := fmt.Appendf(nil, `{"spec":{"image":%q}}`, a.Image)
-			return o.fleet.servers.hub.api.Patch(ctx, a.appService(), client.RawPatch("application/merge-patch+json", patch))
-		}
-		return o.fleet.servers.hub.api.Create(ctx, a.appService())
+		patch := fmt.Appendf(nil, `{"spec":{"image":%q}}`, a.Image)
+		return o.fleet.servers.hub.api.Patch(ctx, a.appService(), client.RawPatch("application/merge-patch+json", patch))
 	})
 }
 
@@ -115,11 +166,7 @@ func (f *fleet) join(ctx context.Context, kubeconfigs map[string][]byte) error {
 
 // goroutines returns the number of goroutines, from the operator's metrics.
 func (o *operator) goroutines(ctx context.Context) (int, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+o.metrics+"/metrics", http.NoBody)
-	if err != nil {
-		return 0, err
-	}
-	content, err := do(http.DefaultClient, request)
+	content, err := o.readMetrics(ctx)
 	if err != nil {
 		return 0, err
 	}

@@ -24,7 +24,7 @@ func (t *operatorTurn) measureAll(ctx context.Context) error {
 			return err
 		}
 	}
-	if t.has("B2", "B3", "B4", "B5", "B6", "B9") {
+	if t.has("B2", "B3", "B4", "B5", "B6", "B9", "B15") {
 		if err := t.many(ctx); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (t *operatorTurn) many(ctx context.Context) error {
 	if err := t.atOnce(ctx, apps); err != nil {
 		return err
 	}
-	if t.has("B4", "B5", "B6") {
+	if t.has("B4", "B5", "B6", "B15") {
 		if err := t.whileReady(ctx, apps); err != nil {
 			return err
 		}

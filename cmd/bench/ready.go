@@ -23,6 +23,7 @@ func (t *operatorTurn) whileReady(ctx context.Context, apps []app) error {
 		measure  func() error
 	}{
 		{"B4", func() error { return t.status(ctx, apps) }},
+		{"B15", func() error { return t.unavailable(ctx, apps) }},
 		{"B6", func() error { return t.atRest(ctx, "") }},
 		{"B5", func() error { return t.restart(ctx, apps, "") }},
 	} {
@@ -73,6 +74,35 @@ func (t *operatorTurn) status(ctx context.Context, apps []app) error {
 		return err
 	}
 	t.add("B4", tookAll, "s", all, u)
+	if _, err := t.writeReady(ctx, apps, replicas); err != nil {
+		return err
+	}
+	t.kubelets.enable()
+	return t.awaitReady(ctx, apps)
+}
+
+// unavailableTime is how long B15 measures.
+const unavailableTime = 30 * time.Second
+
+// unavailable is B15: all Deployments become unavailable at once, as when a registry is down, and stay so.
+func (t *operatorTurn) unavailable(ctx context.Context, apps []app) error {
+	t.kubelets.disable()
+	u, err := t.phase(ctx, "B15", func() error {
+		begin := time.Now()
+		if _, err := t.writeReady(ctx, apps, 0); err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-time.After(time.Until(begin.Add(unavailableTime))):
+			return nil
+		}
+	})
+	if err != nil {
+		return err
+	}
+	t.addUsage("B15", u)
 	if _, err := t.writeReady(ctx, apps, replicas); err != nil {
 		return err
 	}
@@ -164,7 +194,7 @@ func (t *operatorTurn) restart(ctx context.Context, apps []app, when string) err
 func (t *operatorTurn) editOne(ctx context.Context, one app, start func() error) (float64, error) {
 	edited := []app{{Name: one.Name, Image: image("3.0.0")}}
 	changed := t.observer.expect(len(t.servers.members), hasImage(edited))
-	if err := t.writer.apply(ctx, edited); err != nil {
+	if err := t.writer.edit(ctx, edited); err != nil {
 		return 0, err
 	}
 	took, err := t.timed(ctx, changed, start)

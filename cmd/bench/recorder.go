@@ -14,18 +14,22 @@ const (
 	tookAll      = "all"
 	cpuOfWriter  = "CPU of the writer"
 	cpuOfAll     = "CPU of everything"
+	cpuOfHub     = "CPU of the hub"
 	cpuTaken     = "CPU of other programs"
 	peakRSS      = "peak RSS of the writer"
 	writesTo     = "writes to "
 	readsFrom    = "GET and LIST requests to "
 	hubWrites    = writesTo + "the hub"
 	memberWrites = writesTo + "members"
+	hubEvents    = eventVerb + " requests to the hub"
 	hubReads     = readsFrom + "the hub"
 	memberReads  = readsFrom + "members"
 	allWrites    = writesTo + "the hub and members"
 	extraWrites  = "writes beyond those of the edit"
 	reads        = "GET and LIST requests"
 	hubObjects   = "objects added to the hub"
+	hubPeakRSS   = "peak RSS of the hub"
+	appBytes     = "bytes of an AppService in etcd"
 	// Of ConfigMaps and Secrets on the hub.
 	sourceReads   = "GET requests for sources"
 	snapshotReads = "GET requests for snapshots"
@@ -62,6 +66,7 @@ func (r *recorder) addUsage(scenario string, u usage) {
 		r.add(scenario, "CPU of "+name, "s", u.servers[name].Seconds(), u)
 	}
 	r.add(scenario, peakRSS, "MiB", float64(u.peak)/(1<<20), u)
+	r.add(scenario, hubPeakRSS, "MiB", float64(u.hubPeak)/(1<<20), u)
 	r.add(scenario, cpuTaken, "s", u.taken.Seconds(), u)
 	r.addRequests(scenario, "the hub", u.hub, u)
 	r.addRequests(scenario, "members", u.members, u)

@@ -20,21 +20,33 @@ func (s settings) goals() []figures.Goal {
 	naked := func(scenario, name string, limit float64) figures.Goal {
 		return figures.Goal{Figure: key(scenario, name), To: key(scenario, name), ToWriter: nakedWriter, Limit: limit}
 	}
+	nakedDifference := func(scenario, name string, limit float64) figures.Goal {
+		return figures.Goal{Figure: key(scenario, name), To: key(scenario, name), ToWriter: nakedWriter, IsDifference: true, Limit: limit}
+	}
+	perApp := func(scenario, name string, limit float64) figures.Goal {
+		return figures.Goal{Figure: key(scenario, name), Per: float64(s.apps), Limit: limit}
+	}
 	// beyond limits how much more one scenario has of a figure than another one, for each of some.
 	beyond := func(scenario, other, name string, per int, limit float64) figures.Goal {
 		return figures.Goal{Figure: key(scenario, name), To: key(other, name), IsDifference: true, Per: float64(per), Limit: limit}
 	}
 	return []figures.Goal{
-		naked("B1", tookP50, 2),
+		naked("B1", tookP50, 1.5),
 		naked("B1", tookP99, 2),
 		naked("B2", tookAll, 1.5),
-		naked("B2", cpuOfAll, 2),
-		{Figure: key("B2", hubWrites), Per: float64(s.apps), Limit: 6},
+		naked("B2", cpuOfAll, 1.7),
+		nakedDifference("B2", cpuOfHub, 1.5),
+		perApp("B2", hubWrites, 4.5),
+		perApp("B2", hubEvents, 3),
 		{Figure: key("B2", peakRSS), Limit: 128},
 		naked("B3", tookAll, 1.5),
+		naked("B3", cpuOfAll, 1.7),
+		nakedDifference("B3", cpuOfHub, 1.5),
+		perApp("B3", hubWrites, 3.3),
+		perApp("B3", hubEvents, 3),
 		{Figure: key("B4", tookP50), Limit: 0.05},
 		{Figure: key("B4", tookAll), Limit: 1.5},
-		{Figure: key("B5", tookAll), Limit: 2},
+		{Figure: key("B5", tookAll), Limit: 0.5},
 		{Figure: key("B5", extraWrites), Limit: 0},
 		{Figure: key("B6", allWrites), Limit: 0},
 		{Figure: key("B6", reads), To: key("B6 without AppServices", reads), Limit: 1.1},
@@ -42,7 +54,11 @@ func (s settings) goals() []figures.Goal {
 		{Figure: key("B7", tookP99), To: key("B1", tookP99), Limit: 1.1},
 		{Figure: key("B8", residentMemory+" with foreign Deployments"), To: key("B8", residentMemory), Limit: 1.05},
 		naked("B9", tookAll, 2),
+		naked("B9", cpuOfAll, 2),
+		perApp("B9", hubWrites, 3),
+		perApp("B9", hubEvents, 3),
 		{Figure: key("B11", "new"), To: key("B1", tookP50), Limit: 10},
+		{Figure: key("B15", cpuOfWriter), Limit: 0.3},
 		{Figure: key("B12", tookAll), To: key("B2", tookAll), Limit: 1.6},
 		beyond("B12", "B2", hubWrites, s.apps, 2),
 		beyond("B12", "B2", memberWrites, s.apps*s.members, 1),

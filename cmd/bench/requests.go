@@ -15,6 +15,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
 // counts are numbers of requests by verb, in the words of the API server's metrics. Writes of
@@ -179,8 +181,11 @@ func resourceOf(path string) string {
 	return parts[skip]
 }
 
-// stored is what an API server stores in etcd.
-type stored struct{ objects, events, bytes int }
+// stored is what an API server stores in etcd. The AppServices have their managedFields there.
+type stored struct{ objects, events, bytes, apps, appBytes int }
+
+// bytesOfAnApp returns the mean size of an AppService, or 0.
+func (s stored) bytesOfAnApp() float64 { return float64(s.appBytes) / float64(max(1, s.apps)) }
 
 // readStored returns what the API server of a name stores.
 func (s *servers) readStored(ctx context.Context, name string) (stored, error) {
@@ -193,6 +198,10 @@ func (s *servers) readStored(ctx context.Context, name string) (stored, error) {
 		switch {
 		case strings.Contains(string(kv.Key), "/events/"):
 			found.events++
+		case strings.Contains(string(kv.Key), "/"+v1alpha1.GroupVersion.Group+"/appservices/"):
+			found.apps++
+			found.appBytes += len(kv.Value)
+			found.objects++
 		default:
 			found.objects++
 		}

@@ -49,6 +49,13 @@ func (r *run) once(ctx context.Context, as recorder, program string) error {
 	if err := r.with(ctx, as, program, nil, r.scenarios); err != nil {
 		return err
 	}
+	if r.has("B16") && program != "" {
+		as := as
+		as.suffix = shipped
+		if err := r.with(ctx, as, program, nil, []string{"B2", "B3", "B9"}); err != nil {
+			return fmt.Errorf("with a standby: %w", err)
+		}
+	}
 	if !r.has("B10") {
 		return nil
 	}
@@ -62,6 +69,9 @@ func (r *run) once(ctx context.Context, as recorder, program string) error {
 	}
 	return nil
 }
+
+// shipped is the suffix of the scenarios of B16: the operator with leader election and a standby.
+const shipped = " with a standby"
 
 // delays are what B10 adds to every round trip.
 var delays = []time.Duration{50 * time.Millisecond, 200 * time.Millisecond}
@@ -82,7 +92,7 @@ func (r *run) with(ctx context.Context, as recorder, program string, added *time
 		}
 	}
 	t := &turn{fleet: r.fleet, settings: r.settings, recorder: as, delivered: r.delivered}
-	t.scenarios = scenarios
+	t.scenarios, t.hasStandby = scenarios, as.suffix == shipped
 	var err error
 	if program == "" {
 		err = t.measureNaked(ctx, members)

@@ -69,7 +69,7 @@ func (t *turn) atOnce(ctx context.Context, apps []app) error {
 // edit is B3: one field of all AppServices.
 func (t *turn) edit(ctx context.Context, apps []app) error {
 	edited := withImage(apps, image("2.0.0"))
-	return t.burst(ctx, "B3", t.observer.expect(len(t.servers.members)*len(apps), hasImage(edited)), func() error { return t.writer.apply(ctx, edited) })
+	return t.burst(ctx, "B3", t.observer.expect(len(t.servers.members)*len(apps), hasImage(edited)), func() error { return t.writer.edit(ctx, edited) })
 }
 
 // deleteAll is B9: all AppServices.

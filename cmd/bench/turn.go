@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -21,6 +22,8 @@ type turn struct {
 
 	writer    writer
 	delivered delivered // of all turns
+	// hasStandby is set if the operator runs as it is shipped.
+	hasStandby bool
 }
 
 // measureNaked measures a turn of the naked writer.
@@ -44,7 +47,7 @@ func (t *turn) measureOperator(ctx context.Context, program string, hub []byte, 
 	if err := t.join(ctx, members); err != nil {
 		return err
 	}
-	o := &operator{fleet: t.fleet, program: program, hub: hub}
+	o := &operator{fleet: t.fleet, program: program, hub: hub, hasStandby: t.hasStandby}
 	if err := o.start(); err != nil {
 		return err
 	}
@@ -55,7 +58,7 @@ func (t *turn) measureOperator(ctx context.Context, program string, hub []byte, 
 	if err := (&operatorTurn{turn: t, operator: o}).measureAll(ctx); err != nil {
 		return o.explain(err)
 	}
-	return o.process.Stop()
+	return o.stop()
 }
 
 // warmUp waits until the writer has delivered an AppService to all members and has deleted it: the
@@ -105,10 +108,13 @@ func (t *turn) phase(ctx context.Context, name string, do func() error) (usage, 
 	say("  %s", name)
 	endProfile := func() error { return nil }
 	if o, ok := t.writer.(*operator); ok {
-		var err error
-		if endProfile, err = o.profile(ctx, fmt.Sprintf("%s-%d", name, t.repetition+1)); err != nil {
+		file := fmt.Sprintf("%s-%d", name, t.repetition+1)
+		endOwn, err := o.profile(ctx, file)
+		if err != nil {
 			return usage{}, err
 		}
+		endServers := t.profileServers(ctx, file)
+		endProfile = func() error { return errors.Join(endOwn(), endServers()) }
 	}
 	m, err := t.measure(ctx, t.writer.running())
 	if err != nil {
@@ -165,6 +171,8 @@ func (t *turn) burst(ctx context.Context, scenario string, expected *expectation
 	t.add(scenario, hubObjects, "", float64(u.added.objects), u)
 	t.add(scenario, "Events added to the hub", "", float64(u.added.events), u)
 	t.add(scenario, "etcd bytes added by the hub", "KiB", float64(u.added.bytes)/1024, u)
+	t.add(scenario, "etcd bytes of the hub", "KiB", float64(u.stored.bytes)/1024, u)
+	t.add(scenario, appBytes, "", u.stored.bytesOfAnApp(), u)
 	return nil
 }
 
