@@ -244,14 +244,6 @@ func (o *observer) awaitQuiet(ctx context.Context, quiet time.Duration) error {
 	}
 }
 
-// hasApp reports whether the hub has an AppService.
-func (o *observer) hasApp(name string) bool {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	_, found := o.present[objectKey{hubName, "*v1alpha1.AppService", name}]
-	return found
-}
-
 // deployments returns the Deployments of all members, by cluster.
 func (o *observer) deployments() map[string][]*appsv1.Deployment {
 	o.mu.Lock()

@@ -37,6 +37,7 @@ type operator struct {
 	standby    *machine.Process // or nil
 	metrics    string           // the address
 	profiler   string           // the address, or nothing
+	help       []byte           // the flags of the program
 }
 
 // standbyName is the name of the second replica.
@@ -100,10 +101,10 @@ func (o *operator) startReplica(name string) (*machine.Process, error) {
 		"--kubeconfig=" + hub, "--allow-loopback-members", fmt.Sprintf("--leader-elect=%t", o.hasStandby),
 		"--metrics-bind-address=" + o.metrics, "--health-probe-bind-address=" + address(ports[1]),
 	}, o.fleet.flags...)
-	// An older operator, which -base compares with, always serves metrics by HTTP.
-	if help, err := exec.Command(o.program, "--help").Output(); err != nil {
-		return nil, fmt.Errorf("read the flags of %s: %w", o.program, err)
-	} else if bytes.Contains(help, []byte("--metrics-secure")) {
+	if err := o.readHelp(); err != nil {
+		return nil, err
+	}
+	if bytes.Contains(o.help, []byte("--metrics-secure")) {
 		args = append(args, "--metrics-secure=false")
 	}
 	if o.fleet.propagates {
@@ -115,6 +116,18 @@ func (o *operator) startReplica(name string) (*machine.Process, error) {
 		cmd.Env = append(os.Environ(), profilerVariable+"="+o.profiler)
 	}
 	return o.fleet.group.Start(name, cmd, filepath.Join(o.fleet.dir, strings.TrimPrefix(name, "the ")+".log"))
+}
+
+// readHelp reads the flags of the program, once: the time of a start is measured. An older operator, which
+// -base compares with, always serves metrics by HTTP.
+func (o *operator) readHelp() (err error) {
+	if o.help != nil {
+		return nil
+	}
+	if o.help, err = exec.Command(o.program, "--help").Output(); err != nil {
+		return fmt.Errorf("read the flags of %s: %w", o.program, err)
+	}
+	return nil
 }
 
 // explain adds the end of the operator's log to an error.

@@ -15,7 +15,7 @@ import (
 const profilePart = 3 * time.Second
 
 // profileServers begins CPU profiles of the hub and of one member, if profiles are asked for. The
-// function that it returns ends them and writes the last ones: `go tool pprof B2-1-hub.*.pprof`.
+// function that it returns ends them and writes the last ones: `go tool pprof B2-1-operator-hub.*.pprof`.
 func (f *fleet) profileServers(ctx context.Context, phase string) (end func() error) {
 	if f.profiles == "" {
 		return func() error { return nil }

@@ -6,7 +6,11 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 // settleTime is how long nothing changes before a phase ends, so that late requests belong to the
@@ -58,7 +62,11 @@ func (t *turn) measureOperator(ctx context.Context, program string, hub []byte, 
 	if err := (&operatorTurn{turn: t, operator: o}).measureAll(ctx); err != nil {
 		return o.explain(err)
 	}
-	return o.stop()
+	if err := o.stop(); err != nil {
+		return err
+	}
+	// As the hub's garbage collector does. The next turn uses the names of the AppServices again.
+	return t.servers.hub.api.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(namespace))
 }
 
 // warmUp waits until the writer has delivered an AppService to all members and has deleted it: the
@@ -106,16 +114,15 @@ func (t *turn) timed(ctx context.Context, expected *expectation, do func() error
 // phase measures the resources that a function uses, with a profile.
 func (t *turn) phase(ctx context.Context, name string, do func() error) (usage, error) {
 	say("  %s", name)
-	endProfile := func() error { return nil }
+	file := strings.ReplaceAll(fmt.Sprintf("%s%s-%d-%s", name, t.suffix, t.repetition+1, t.writerName), " ", "-")
+	endOwn := func() error { return nil }
 	if o, ok := t.writer.(*operator); ok {
-		file := fmt.Sprintf("%s-%d", name, t.repetition+1)
-		endOwn, err := o.profile(ctx, file)
-		if err != nil {
+		var err error
+		if endOwn, err = o.profile(ctx, file); err != nil {
 			return usage{}, err
 		}
-		endServers := t.profileServers(ctx, file)
-		endProfile = func() error { return errors.Join(endOwn(), endServers()) }
 	}
+	endServers := t.profileServers(ctx, file)
 	m, err := t.measure(ctx, t.writer.running())
 	if err != nil {
 		return usage{}, err
@@ -127,7 +134,7 @@ func (t *turn) phase(ctx context.Context, name string, do func() error) (usage, 
 	if err != nil {
 		return usage{}, err
 	}
-	return u, endProfile()
+	return u, errors.Join(endOwn(), endServers())
 }
 
 // series measures AppServices one after another: from the request to both objects on a number of
