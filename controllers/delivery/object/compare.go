@@ -1,9 +1,11 @@
 package object
 
 import (
+	"maps"
+
 	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
@@ -15,18 +17,16 @@ import (
 
 var replicasPath = fieldpath.MakePathOrDie("spec", "replicas")
 
-// comparison identifies the comparison of an object with its desired state: two equal ones have the
-// same result. So one that found nothing to do need not be repeated, which saves most of the work
-// of a reconcile that changes nothing. The zero value is equal to none.
+// comparison identifies the comparison of an object with its desired state: two that are the same have
+// the same result. So one that found nothing to do need not be repeated, which saves most of the work
+// of a reconcile that changes nothing. The zero value is the same as none.
 type comparison struct {
-	// uid and resourceVersion identify the content of the existing object. A member that was
-	// restored may use a resource version again.
-	uid             types.UID
-	resourceVersion string
+	// object is the existing object, as the cache has it.
+	object client.Object
 	// hash is the hash of the desired object as it is rendered.
 	hash string
-	// generation, replicas and maxReplicas decide whether spec.replicas is desired. The hash does
-	// not cover that.
+	// generation, replicas and maxReplicas decide whether spec.replicas is desired, which the hash does
+	// not cover. Only a Deployment has them.
 	generation            int64
 	replicas, maxReplicas int32
 }
@@ -38,10 +38,37 @@ func (d *decision) toCompare() comparison {
 	if d.KeepsSelector {
 		return comparison{}
 	}
-	return comparison{
-		uid: d.current.GetUID(), resourceVersion: d.current.GetResourceVersion(), hash: hashOf(d.desired),
-		generation: d.App.Generation, replicas: d.Entry.Replicas, maxReplicas: d.Entry.MaxReplicas,
+	c := comparison{object: d.current.Object, hash: hashOf(d.desired)}
+	if d.desired.GetKind() == "Deployment" {
+		c.generation, c.replicas, c.maxReplicas = d.App.Generation, d.Entry.Replicas, d.Entry.MaxReplicas
 	}
+	return c
+}
+
+// isSame reports whether another comparison has the same result.
+func (c comparison) isSame(other comparison) bool {
+	if c.object == nil || other.object == nil || !haveSameContent(c.object, other.object) {
+		return false
+	}
+	c.object = other.object
+	return c == other
+}
+
+// haveSameContent reports whether two versions of an object do not differ in what is compared. Most
+// events of a Deployment change only its status. A resource version is no evidence without the UID, and
+// for a Deployment not even then: a member that was restored may use it again.
+func haveSameContent(a, b client.Object) bool {
+	if a == b {
+		return true
+	}
+	before, isDeployment := a.(*appsv1.Deployment)
+	after, isAlso := b.(*appsv1.Deployment)
+	if !isDeployment || !isAlso {
+		return a.GetUID() == b.GetUID() && a.GetResourceVersion() == b.GetResourceVersion()
+	}
+	return before.UID == after.UID && before.DeletionTimestamp.Equal(after.DeletionTimestamp) &&
+		maps.Equal(before.Labels, after.Labels) && maps.Equal(before.Annotations, after.Annotations) &&
+		equality.Semantic.DeepEqual(before.Spec, after.Spec)
 }
 
 // compare compares the cached object with its desired state. That of a Deployment has no

@@ -31,7 +31,8 @@ func Decide(facts Facts, desired *unstructured.Unstructured) (Step, error) {
 		return d.blocked(d.current.Blocker(d.App.Spec.ConflictPolicy)), nil
 	}
 	compared := d.toCompare()
-	if compared == d.Memory.converged && compared != (comparison{}) && !d.current.needsStamp && !d.needsRecord() {
+	if compared.isSame(d.Memory.converged) && !d.current.needsStamp && !d.needsRecord() {
+		d.Memory.converged = compared // of the present object: the one before it may be freed
 		return d.step(Unchanged), nil
 	}
 	d.Memory.converged = comparison{}

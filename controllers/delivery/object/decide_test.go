@@ -1,6 +1,7 @@
 package object
 
 import (
+	"maps"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -55,6 +56,9 @@ func (c *compared) render(kind string) {
 	c.desired = map[string]*unstructured.Unstructured{"Deployment": rendered.Deployment, "Service": rendered.Service}[kind]
 }
 
+// replace replaces the object by a copy, as the cache does after an event.
+func (c *compared) replace() { c.existing = c.existing.DeepCopyObject().(client.Object) }
+
 // expect ensures the object, and remembers the comparison as delivery does.
 func (c *compared) expect(want Action) {
 	c.Helper()
@@ -86,8 +90,23 @@ func TestComparison_is_repeated(t *testing.T) {
 		before func(*compared)
 		change func(*compared)
 	}{
-		"after the object has changed":     {change: func(c *compared) { drift(c); c.existing.SetResourceVersion("8") }},
-		"of an object that took its place": {change: func(c *compared) { drift(c); c.existing.SetUID("object-2") }},
+		"after the object has changed":                       {change: func(c *compared) { c.replace(); drift(c); c.existing.SetResourceVersion("8") }},
+		"of an object that took its place":                   {change: func(c *compared) { c.replace(); drift(c); c.existing.SetUID("object-2") }},
+		"of a restored member's object, at the same version": {change: func(c *compared) { c.replace(); drift(c) }},
+		"after a label of the object has changed": {change: func(c *compared) {
+			c.replace()
+			c.existing.SetLabels(map[string]string{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy})
+		}},
+		"after an annotation of the object has changed": {change: func(c *compared) {
+			c.replace()
+			c.existing.SetAnnotations(maps.Clone(c.existing.GetAnnotations()))
+			delete(c.existing.GetAnnotations(), "team")
+		}, before: func(c *compared) {
+			c.existing.GetAnnotations()["team"] = "a"
+			annotations := c.desired.GetAnnotations()
+			annotations["team"] = "a"
+			c.desired.SetAnnotations(annotations)
+		}},
 		"with another desired state": {change: func(c *compared) {
 			c.facts.App.Spec.Ports[0].Port = 81
 			c.render("Service")
@@ -139,14 +158,29 @@ func TestComparison_is_repeated(t *testing.T) {
 	}
 }
 
-// The content differs at the same resource version, which no API server does, so only a comparison
-// shows it.
+// The object in memory is changed in place, which no cache does, so only a comparison shows it.
 func TestComparison_that_found_nothing_to_do_is_not_repeated(t *testing.T) {
 	t.Parallel()
-	c := newCompared(t, "Deployment")
-	c.expect(Unchanged)
-	drift(c)
-	c.expect(Unchanged)
-	c.facts.Memory = Memory{}
-	c.expect(Blocked)
+	for name, change := range map[string]func(*compared){
+		"of the same object": func(*compared) {},
+		"of an object with another status": func(c *compared) {
+			c.replace()
+			c.existing.SetResourceVersion("8")
+			c.existing.(*appsv1.Deployment).Status.ReadyReplicas = 1
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := newCompared(t, "Deployment")
+			c.expect(Unchanged)
+			drift(c)
+			change(c)
+			c.expect(Unchanged)
+			if c.facts.Memory.converged.object != c.existing {
+				t.Error("the memory keeps an object that the cache has replaced")
+			}
+			c.facts.Memory = Memory{}
+			c.expect(Blocked)
+		})
+	}
 }
