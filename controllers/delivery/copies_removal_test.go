@@ -135,7 +135,7 @@ func TestCopies_are_applied_again_for_pods_that_wait_for_volumes(t *testing.T) {
 	c.must(err)
 	task, err = withConfiguration(task, c.named)
 	c.must(err)
-	reason, message, waits := podReader{w.reader.live}.list(t.Context(), task.objects.deployment, time.Now().Add(longVolumeWait))
+	reason, message, waits := podReader{w.memories.pods}.list(t.Context(), client.ObjectKeyFromObject(w.app), task.objects.deployment, time.Now().Add(longVolumeWait))
 	if !waits {
 		t.Fatal("the pod does not wait for its volumes")
 	}

@@ -195,6 +195,7 @@ func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Clu
 		announcer:  announcer,
 		engagement: e,
 		looks:      d.looks,
+		memories:   memories{pods: newPodLists(member.GetAPIReader())},
 		remover:    remover{verifier: d.verifier, cluster: name.String(), objects: objects, announcer: announcer},
 		tombstones: tombstones{
 			hub: d.hub.GetClient(), hubLive: d.hub.GetAPIReader(), hubWriter: d.hub.GetClient(),

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -70,17 +70,20 @@ func (p podDiagnosis) with(deployment *appsv1.Deployment, reason, message string
 
 // podReader lists the pods of a workload and their events from the member itself. A cache of them
 // would cost more than everything else that is cached of a member.
-type podReader struct{ client.Reader }
+type podReader struct{ lists *podLists }
 
 // diagnose adds to an observation why the workload is not ready. It returns when to list the pods
 // again, or 0 if only the watch can bring something new.
 // docs/decisions/pods-are-listed-not-watched.md says why.
 func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observation) (observation.Observation, time.Duration) {
+	app := client.ObjectKeyFromObject(t.app)
 	if seen.Phase == v1alpha1.ClusterReady {
 		t.memory.pods = podDiagnosis{}
+		p.lists.plan(app, time.Time{})
 		return seen, 0
 	}
 	if message, refused := diagnosis.PodsRefused(t.objects.deployment); refused {
+		p.lists.plan(app, time.Time{})
 		seen.Reason, seen.Message = v1alpha1.ReasonPodsRefused, message
 		return seen, 0
 	}
@@ -90,10 +93,11 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 		last.next = soon
 	}
 	if !now.Before(last.next) {
-		reason, message, waitsForVolumes := p.list(ctx, t.objects.deployment, now)
+		reason, message, waitsForVolumes := p.list(ctx, app, t.objects.deployment, now)
 		last = last.with(t.objects.deployment, reason, message, waitsForVolumes, now)
 	}
 	t.memory.pods = last
+	p.lists.plan(app, last.next)
 	if last.message != "" {
 		seen.Reason, seen.Message = cmp.Or(last.reason, seen.Reason), last.message
 	}
@@ -102,25 +106,20 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 
 // list lists the pods of a Deployment once, and returns why they are not ready, and whether one of
 // them waits for its volumes for long.
-func (p podReader) list(ctx context.Context, deployment *appsv1.Deployment, now time.Time) (reason, message string, waitsForVolumes bool) {
-	selector, err := metav1.LabelSelectorAsSelector(deployment.Spec.Selector) // an adopted one has its own
-	if err != nil {
-		return "", "", false
-	}
-	var pods corev1.PodList
-	err = p.List(ctx, &pods, client.InNamespace(deployment.Namespace), client.MatchingLabelsSelector{Selector: selector}, client.Limit(maxPods))
+func (p podReader) list(ctx context.Context, app types.NamespacedName, deployment *appsv1.Deployment, now time.Time) (reason, message string, waitsForVolumes bool) {
+	pods, err := p.lists.list(ctx, app, deployment, now)
 	switch {
 	case apierrors.IsForbidden(err):
 		return "", "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member", false
 	case err != nil:
 		return "", "", false // they are listed again
 	}
-	if first, _ := diagnosis.WaitingForVolumes(pods.Items); first != nil {
+	if first, _ := diagnosis.WaitingForVolumes(pods); first != nil {
 		waitsForVolumes = now.Sub(first.CreationTimestamp.Time) >= longVolumeWait
 	}
-	switch reason, message = diagnosis.MostSevere(pods.Items); reason {
+	switch reason, message = diagnosis.MostSevere(pods); reason {
 	case "", v1alpha1.ReasonPodsUnschedulable, v1alpha1.ReasonPodsNotReady:
-		if cause, detail := p.mountFailure(ctx, pods.Items); cause != "" || reason == "" {
+		if cause, detail := p.mountFailure(ctx, pods); cause != "" || reason == "" {
 			return cause, detail, waitsForVolumes
 		}
 	}
@@ -136,7 +135,7 @@ func (p podReader) mountFailure(ctx context.Context, pods []corev1.Pod) (reason,
 		return "", ""
 	}
 	var events eventsv1.EventList
-	err := p.List(ctx, &events, client.InNamespace(first.Namespace), client.MatchingFields{"regarding.uid": string(first.UID)}, client.Limit(maxEvents))
+	err := p.lists.live.List(ctx, &events, client.InNamespace(first.Namespace), client.MatchingFields{"regarding.uid": string(first.UID)}, client.Limit(maxEvents))
 	switch {
 	case apierrors.IsForbidden(err):
 		return "", fmt.Sprintf("%d of %d pods may wait for a volume; the cause is unknown: the credentials do not allow listing events; apply config/member to the member", count, len(pods))

@@ -23,6 +23,8 @@ const maxCacheLag = 10 * time.Second
 // memories has a memory for each AppService that has an entry for this member. It is safe for
 // concurrent use.
 type memories struct {
+	pods *podLists // has its own lock
+
 	mu    sync.Mutex
 	byApp map[types.NamespacedName]*memory
 }
@@ -70,6 +72,7 @@ func (m *memories) of(app *v1alpha1.AppService) *memory {
 
 // forget drops the memory of an AppService that has no entry for this member.
 func (m *memories) forget(app types.NamespacedName) {
+	m.pods.plan(app, time.Time{})
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byApp, app)

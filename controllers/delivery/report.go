@@ -28,7 +28,7 @@ func (r *reconciler) observe(ctx context.Context, t task, applied int64) (reconc
 		return reconcile.Result{}, err
 	}
 	listed := t.memory.pods.listed
-	seen, again := podReader{r.reader.live}.diagnose(ctx, t, seen)
+	seen, again := podReader{r.memories.pods}.diagnose(ctx, t, seen)
 	if t.memory.pods.listed.After(listed) {
 		if err := r.restoreCopies(ctx, t); err != nil {
 			return r.handleError(ctx, t, err)
