@@ -107,34 +107,40 @@ func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.
 	if maps.Equal(before.Labels, after.Labels) {
 		return
 	}
-	planned, err := d.plannedOn(ctx, after.Name)
+	all, err := d.plannedOn(ctx, after.Name)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Enqueue the plan of a member", "cluster", after.Name) // the cache only fails when it is closed
 		return
 	}
-	for _, app := range planned {
-		e.add(requestFor(name, app))
+	for _, one := range all {
+		e.add(requestFor(name, one.app))
 	}
+}
+
+// planned is an AppService that has an entry for a member.
+type planned struct {
+	app   types.NamespacedName
+	entry v1alpha1.ClusterStatus
 }
 
 // plannedOn returns the AppServices that have an entry for a member.
 // docs/decisions/appservices-of-a-member-are-searched-for.md says why.
-func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]types.NamespacedName, error) {
+func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]planned, error) {
 	var apps v1alpha1.AppServiceList
 	if err := d.hub.GetClient().List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list AppServices: %w", err)
 	}
-	var planned []types.NamespacedName
+	var all []planned
 	for i := range apps.Items {
 		entry, _, err := entries.Of(ctx, d.hub.GetClient(), &apps.Items[i], cluster)
 		if err != nil {
 			return nil, err
 		}
 		if entry != nil {
-			planned = append(planned, client.ObjectKeyFromObject(&apps.Items[i]))
+			all = append(all, planned{client.ObjectKeyFromObject(&apps.Items[i]), *entry})
 		}
 	}
-	return planned, nil
+	return all, nil
 }
 
 // dispatch enqueues an AppService on each member whose entry changed. A member whose entry is gone
@@ -299,14 +305,21 @@ func (d *Deliverer) enqueue(cluster string, app types.NamespacedName) {
 	d.enqueueAs(queue.Edited, cluster, app)
 }
 
-// enqueueEntry enqueues an AppService on the cluster of an entry. It is new there if no generation
-// was applied yet.
+// enqueueEntry enqueues an AppService on the cluster of an entry that changed.
 func (d *Deliverer) enqueueEntry(entry v1alpha1.ClusterStatus, app types.NamespacedName) {
-	class := queue.Edited
-	if entry.ObservedGeneration == 0 {
-		class = queue.New
+	d.enqueueAs(max(classOf(entry), queue.Edited), entry.Name, app)
+}
+
+// classOf returns the class of an entry: it is new if no generation was applied on the cluster yet, and
+// edited if an older one was.
+func classOf(entry v1alpha1.ClusterStatus) queue.Class {
+	switch {
+	case entry.ObservedGeneration == 0:
+		return queue.New
+	case entry.ObservedGeneration != entry.Generation:
+		return queue.Edited
 	}
-	d.enqueueAs(class, entry.Name, app)
+	return queue.Other
 }
 
 func (d *Deliverer) enqueueAs(class queue.Class, cluster string, app types.NamespacedName) {

@@ -151,15 +151,15 @@ func (d *Deliverer) newest(name multicluster.ClusterName) *engagement {
 	return nil
 }
 
-// enqueuePlanned enqueues the AppServices that have an entry for a member, and those that have a
-// tombstone on it.
+// enqueuePlanned enqueues the AppServices that have an entry for a member, what is not applied there yet
+// before the rest, and those that have a tombstone on it.
 func (d *Deliverer) enqueuePlanned(ctx context.Context, name multicluster.ClusterName, e *engagement) error {
-	planned, err := d.plannedOn(ctx, name.String())
+	all, err := d.plannedOn(ctx, name.String())
 	if err != nil {
 		return err
 	}
-	for _, app := range planned {
-		e.add(requestFor(name, app))
+	for _, one := range all {
+		e.addChanged(requestFor(name, one.app), classOf(one.entry))
 	}
 	mc := &v1alpha1.MemberCluster{}
 	if err := d.hub.GetClient().Get(ctx, client.ObjectKey{Name: name.String()}, mc); client.IgnoreNotFound(err) != nil {

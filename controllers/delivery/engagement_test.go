@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -424,5 +425,36 @@ func TestChange_of_the_hub_is_delivered_first(t *testing.T) {
 	d.dispatch(t.Context(), &v1alpha1.AppService{}, edited)
 	if next, _ := e.queue.Get(); next.Name != "edited" {
 		t.Errorf("%s is delivered first", next.Name)
+	}
+}
+
+// After a restart, an edit does not wait until everything else has been compared.
+func TestMember_that_joins_gets_first_what_is_not_applied(t *testing.T) {
+	t.Parallel()
+	s := newSetup(t)
+	for name, applied := range map[string]int64{"a-applied": 2, "b-edited": 1, "c-new": 0} {
+		app := &v1alpha1.AppService{Spec: s.app.Spec}
+		app.Namespace, app.Name = s.app.Namespace, name
+		s.must(onHub.Create(t.Context(), app))
+		one := &setup{T: t, app: app, cluster: s.cluster, revision: 1}
+		one.writeEntries(v1alpha1.ClusterStatus{Name: s.cluster, Generation: 2, ObservedGeneration: applied, Revision: 1, Replicas: 1, Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()})
+	}
+	d, e := delivererOf(hubCached, testHubID, nil), idleEngagement(nil)
+	defer e.queue.ShutDown()
+	wait.Eventually(t, func() error {
+		all, err := d.plannedOn(t.Context(), s.cluster)
+		if err != nil || len(all) != 3 {
+			return fmt.Errorf("planned: %v, %w", all, err)
+		}
+		return nil
+	})
+	s.must(d.enqueuePlanned(t.Context(), s.clusterName(), e))
+	var got []string
+	for range 3 {
+		next, _ := e.queue.Get()
+		got = append(got, next.Name)
+	}
+	if diff := cmp.Diff([]string{"c-new", "b-edited", "a-applied"}, got); diff != "" {
+		t.Errorf("delivered in this order (-want +got):\n%s", diff)
 	}
 }
