@@ -53,7 +53,7 @@ func newReconciler(hub client.Client, live client.Reader, events events.EventRec
 		reviser: &reviser{
 			revisions: &revisionStore{hub: hub, live: live}, contents: cmp.Or(options.Revisions, reader.New(live, reader.NeverRestored)),
 			policies: &policies{hub: hub, live: live, byDefault: options.PodSecurityLevel},
-			sources:  options.Sources, known: newKnownRevisions(), throttle: throttle,
+			sources:  options.Sources, known: newKnownRevisions(), histories: newHistories(), throttle: throttle,
 		},
 		writer:    &writer{hub: hub, store: store},
 		announcer: &announcer{events: events, outliers: knownOutliers{apps: map[types.NamespacedName][]outlier{}}},

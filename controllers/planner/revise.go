@@ -2,6 +2,7 @@ package planner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,6 +27,7 @@ type reviser struct {
 	policies  *policies
 	sources   *sources.Sources
 	known     *knownRevisions
+	histories *histories
 	throttle  *throttle
 }
 
@@ -76,7 +78,7 @@ func (r *reviser) revise(ctx context.Context, in rollout.Input) (revised, error)
 // stored then, also if the spec gets no revision.
 func (r *reviser) gather(ctx context.Context, in rollout.Input) (revise.Facts, error) {
 	facts := revise.Facts{
-		App: in.App, Plan: in.Plan, Members: in.Members, HighestReported: in.HighestRevision(), AwaitsReports: in.AwaitsReports(),
+		App: in.App, IsNew: in.IsNew, Plan: in.Plan, Members: in.Members, HighestReported: in.HighestRevision(), AwaitsReports: in.AwaitsReports(),
 		Refused: r.throttle.refusedRevision(in.App, time.Now()),
 	}
 	if in.App.IsDeleting() || !r.hasConfiguration(in.App) {
@@ -125,11 +127,15 @@ func (r *reviser) follow(ctx context.Context, facts revise.Facts) (revise.Outcom
 		var err error
 		switch step := revise.Decide(facts); step.Action {
 		case revise.ReadHistory:
-			err = r.readHistory(ctx, &facts)
+			err = r.recallHistory(ctx, &facts)
 		case revise.ReadPolicy:
 			facts.Policy, err = r.policies.present(ctx, facts.App.Namespace)
 		case revise.Store:
-			return r.store(ctx, facts, step)
+			var outcome revise.Outcome
+			if outcome, err = r.store(ctx, facts, step); !errors.Is(err, errTaken) {
+				return outcome, err
+			}
+			err = r.recallHistory(ctx, &facts) // as the hub has it
 		case revise.Use:
 			r.prune(ctx, facts, *facts.History, step.Outcome.Revision)
 			return step.Outcome, nil
@@ -145,24 +151,27 @@ func (r *reviser) follow(ctx context.Context, facts revise.Facts) (revise.Outcom
 // store stores a new revision. If the hub refuses it, the rollout of the revision of the status goes on.
 func (r *reviser) store(ctx context.Context, facts revise.Facts, step revise.Step) (revise.Outcome, error) {
 	app := facts.App
-	stored, err := r.revisions.create(ctx, app, step)
+	stored, err := r.revisions.create(ctx, app, step, facts.IsRemembered)
 	switch {
+	case errors.Is(err, errTaken):
+		return revise.Outcome{}, err
 	case app.Status.Rollout.Revision != 0 && status.IsRefusal(err):
 		r.throttle.recordRefusedRevision(app, time.Now(), err)
 		return facts.Without(err), nil
 	case err != nil:
 		r.known.forget(client.ObjectKeyFromObject(app))
+		r.histories.forget(app)
 		return revise.Outcome{}, unrevisedError{err}
 	}
 	r.prune(ctx, facts, facts.History.With(stored), stored.Number)
 	return step.Stored(stored), nil
 }
 
-// prune deletes the revisions that are superfluous with the one of the spec. With configuration, it
-// remembers the others.
+// prune deletes the revisions that are superfluous with the one of the spec, and remembers the others.
 func (r *reviser) prune(ctx context.Context, facts revise.Facts, history revision.History, number int64) {
 	left := r.revisions.delete(ctx, history, history.Superfluous(facts.App, number))
 	if facts.Content == nil {
+		r.histories.remember(facts.App, left)
 		return
 	}
 	r.known.remember(facts.App, left, number)

@@ -35,9 +35,14 @@ func (s *revisionStore) list(ctx context.Context, app *v1alpha1.AppService) (rev
 	return revision.HistoryOf(app, stored.Items), nil
 }
 
+// errTaken is returned if an object has the name of the next revision that a remembered history does not
+// have.
+var errTaken = errors.New("another object has the name of the next revision")
+
 // create stores the template of an AppService, with the snapshots and the policy of a step. The
-// revision has the number of the step, or the next one whose name nobody has.
-func (s *revisionStore) create(ctx context.Context, app *v1alpha1.AppService, step revise.Step) (revision.Stored, error) {
+// revision has the number of the step, or the next one whose name nobody has. If the history was
+// remembered, a name that is taken is an error.
+func (s *revisionStore) create(ctx context.Context, app *v1alpha1.AppService, step revise.Step, isRemembered bool) (revision.Stored, error) {
 	first := step.Outcome.Revision
 	for number := first; number < first+maxTakenNames; number++ {
 		next, err := revision.New(app, number, step.Snapshots, step.Outcome.PodSecurity)
@@ -48,6 +53,9 @@ func (s *revisionStore) create(ctx context.Context, app *v1alpha1.AppService, st
 			return revision.Read(app, next)
 		} else if !apierrors.IsAlreadyExists(err) {
 			return revision.Stored{}, fmt.Errorf("store revision %d: %w", number, err)
+		}
+		if isRemembered {
+			return revision.Stored{}, errTaken
 		}
 		stored, err := s.find(ctx, app, next)
 		if err != nil {

@@ -14,6 +14,8 @@ import (
 type Facts struct {
 	// App is the AppService with its current status.
 	App *v1alpha1.AppService
+	// IsNew is set if this process has seen the AppService without our finalizer.
+	IsNew bool
 	// Plan is the placement decision for each cluster, and Members are the members by name.
 	Plan    placement.Plan
 	Members map[string]*v1alpha1.MemberCluster
@@ -30,8 +32,10 @@ type Facts struct {
 	// Content is what was decided about the configuration. It is nil for an AppService without
 	// configuration.
 	Content *Content
-	// History has the stored revisions. It is nil until it was read.
+	// History has the stored revisions. It is nil until it was read, or recalled.
 	History *revision.History
+	// IsRemembered is set if the history was recalled. A revision of it may be gone.
+	IsRemembered bool
 	// Policy is what new pods of the namespace must comply with. It is nil until it was read.
 	Policy *Policy
 }
@@ -56,7 +60,7 @@ type Action string
 const (
 	// Keep: there is no other revision now. That of the status goes on.
 	Keep Action = "Keep"
-	// ReadHistory: the decision needs the history.
+	// ReadHistory: the decision needs the history; if it was recalled, as the hub has it.
 	ReadHistory Action = "ReadHistory"
 	// ReadPolicy: the decision needs the policy.
 	ReadPolicy Action = "ReadPolicy"
@@ -114,6 +118,9 @@ func Decide(f Facts) Step {
 		return f.step(ReadHistory)
 	}
 	next := f.History.NextFor(f.App, f.snapshots(), f.HighestReported, f.isRetry())
+	if next.IsStored && f.IsRemembered {
+		return f.step(ReadHistory)
+	}
 	if next.IsStored {
 		return f.use(next)
 	}

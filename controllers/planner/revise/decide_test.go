@@ -110,6 +110,8 @@ func refusedSpec(s *v1alpha1.RolloutStatus) { s.SpecRefused = true }
 
 func hubRefuses(f *Facts) { f.Refused = errQuota }
 
+func remembered(f *Facts) { f.IsRemembered = true }
+
 // retry asks for the failed revision again.
 func retry(f *Facts) {
 	f.App.Annotations = map[string]string{v1alpha1.AnnotationRetry: "1"}
@@ -142,6 +144,9 @@ func TestDecide(t *testing.T) {
 		"an edit of another field":  {[]func(*Facts){edit("web:1"), history(one, two)}, Step{Action: Use, Outcome: kept}},
 		"a policy that allows more since the revision was stored": {[]func(*Facts){edit("web:1"), history(one), status(func(s *v1alpha1.RolloutStatus) { s.PodSecurity = nil })},
 			Step{Action: Use, Outcome: revisionWith(1, nil)}},
+		"a remembered revision may be gone": {[]func(*Facts){edit("web:1"), history(one, two), remembered}, Step{Action: ReadHistory, Outcome: kept}},
+		"a new template after a remembered history": {[]func(*Facts){edit("web:3"), history(one, two), remembered, policy(&Policy{baseline})},
+			Step{Action: Store, Outcome: revisionWith(3, baseline)}},
 		"a revision without status":                 {[]func(*Facts){status(func(s *v1alpha1.RolloutStatus) { *s = v1alpha1.RolloutStatus{} })}, Step{Action: ReadHistory}},
 		"a revision that was stored before a crash": {[]func(*Facts){edit("web:2"), history(one, two)}, Step{Action: Use, Outcome: revisionWith(2, restricted)}},
 		"a new template needs the policy":           {[]func(*Facts){edit("web:3"), history(one, two)}, Step{Action: ReadPolicy, Outcome: kept}},
