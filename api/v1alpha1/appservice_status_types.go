@@ -99,8 +99,7 @@ type AppServiceStatus struct {
 	// The entries are sorted by name.
 	// It is empty if the entries are in slices (see clustersIn).
 	// +optional
-	// +listType=map
-	// +listMapKey=name
+	// +listType=atomic
 	Clusters []ClusterStatus `json:"clusters,omitempty"`
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -22,9 +23,12 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 )
 
-// countDelay is the time between a change and the count. Changes of many AppServices then cost one
-// count, and each MemberCluster gets at most one write per countDelay.
-const countDelay = time.Second
+// Changes are counted after countDelay. While more of them follow within countQuiet, the count waits, up
+// to maxCountDelay. So changes of many AppServices cost one count, and one write for each MemberCluster.
+const (
+	countDelay, countQuiet = time.Second, time.Second / 2
+	maxCountDelay          = 5 * time.Second
+)
 
 // countRequest is the only request of the counter, because one pass counts for every MemberCluster.
 var countRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: "memberclusters"}}
@@ -36,21 +40,29 @@ var countRequest = reconcile.Request{NamespacedName: types.NamespacedName{Name: 
 // names would keep two strings in memory for each entry.
 type counter struct {
 	hub client.Client
+
+	mu sync.Mutex
+	// first and last are the times of the changes that are not counted yet; first is zero without one.
+	first, last time.Time
 }
 
 // SetupCounterWithManager adds a controller to the hub's manager that writes status.appServices of
 // MemberClusters: the number of AppServices with an entry for the cluster in status.clusters.
 func SetupCounterWithManager(hub manager.Manager) error {
+	c := &counter{hub: hub.GetClient()}
 	return ctrl.NewControllerManagedBy(hub).Named("appservice-count").
-		Watches(&v1alpha1.AppService{}, enqueueCount(), builder.WithPredicates(entriesChanged())).
-		Watches(&v1alpha1.AppServiceSlice{}, enqueueCount(), builder.WithPredicates(entriesChanged())).
-		Watches(&v1alpha1.MemberCluster{}, enqueueCount(), builder.WithPredicates(countChanged())).
-		Complete(&counter{hub: hub.GetClient()})
+		Watches(&v1alpha1.AppService{}, c.enqueue(), builder.WithPredicates(entriesChanged())).
+		Watches(&v1alpha1.AppServiceSlice{}, c.enqueue(), builder.WithPredicates(entriesChanged())).
+		Watches(&v1alpha1.MemberCluster{}, c.enqueue(), builder.WithPredicates(countChanged())).
+		Complete(c)
 }
 
 // Reconcile counts the AppServices of each MemberCluster and writes the numbers that changed. It
 // reads the cache's own objects without copying them, and does not modify them.
 func (c *counter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	if !c.begin(time.Now()) {
+		return reconcile.Result{RequeueAfter: countDelay}, nil
+	}
 	var apps v1alpha1.AppServiceList
 	var parts v1alpha1.AppServiceSliceList
 	var members v1alpha1.MemberClusterList
@@ -111,14 +123,39 @@ func (c *counter) write(ctx context.Context, member *v1alpha1.MemberCluster, cou
 	return nil
 }
 
-// enqueueCount returns an event handler that requests one count after countDelay.
-func enqueueCount() handler.EventHandler {
+// enqueue returns an event handler that requests one count after countDelay.
+func (c *counter) enqueue() handler.EventHandler {
 	type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workQueue) { q.AddAfter(countRequest, countDelay) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workQueue) { q.AddAfter(countRequest, countDelay) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workQueue) { q.AddAfter(countRequest, countDelay) },
+	enqueue := func(q workQueue) {
+		c.note(time.Now())
+		q.AddAfter(countRequest, countDelay)
 	}
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workQueue) { enqueue(q) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workQueue) { enqueue(q) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workQueue) { enqueue(q) },
+	}
+}
+
+// note records a change.
+func (c *counter) note(now time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.last = now
+	if c.first.IsZero() {
+		c.first = now
+	}
+}
+
+// begin reports whether it is time to count, and begins to wait for the next change.
+func (c *counter) begin(now time.Time) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now.Sub(c.last) < countQuiet && now.Sub(c.first) < maxCountDelay {
+		return false
+	}
+	c.first = time.Time{}
+	return true
 }
 
 // entriesChanged passes the events of AppServices and of their slices that gain or drop an entry,

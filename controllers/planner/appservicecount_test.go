@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -64,6 +65,31 @@ func (s *fixture) waitForCounts(want map[string]int32) {
 		}
 		return nil
 	})
+}
+
+// A count waits for the changes that follow, but not for ever.
+func TestAppServiceCount_is_made_when_nothing_changes(t *testing.T) {
+	t.Parallel()
+	c, begin := &counter{}, time.Unix(1000, 0)
+	if !c.begin(begin) {
+		t.Error("a count that was asked for without a change waits")
+	}
+	c.note(begin)
+	if c.begin(begin.Add(countQuiet - 1)) {
+		t.Error("a count does not wait for more changes")
+	}
+	if !c.begin(begin.Add(countQuiet)) {
+		t.Error("a count waits although nothing changes")
+	}
+	counts := 0
+	for now := begin; now.Before(begin.Add(4 * maxCountDelay)); now = now.Add(countQuiet / 10) {
+		if c.note(now); c.begin(now) {
+			counts++
+		}
+	}
+	if counts != 3 {
+		t.Errorf("%d counts while there are changes all the time", counts)
+	}
 }
 
 func TestAppServiceCount_follows_the_entries(t *testing.T) {

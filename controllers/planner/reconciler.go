@@ -219,8 +219,11 @@ func (r *Reconciler) carryOut(ctx context.Context, p planned) (reconcile.Result,
 		return reconcile.Result{}, r.release(ctx, p)
 	}
 	isChanged := p.isChanged()
-	if wait := r.throttle.untilWrite(app.UID, now, gapOf(app, p.decision)); isChanged && wait > 0 && !r.isUnplanned(app, now) {
+	if wait := r.untilWrite(p, now); isChanged && wait > 0 {
 		return reconcile.Result{RequeueAfter: wait}, nil // the tombstones stay until the entries can be written
+	}
+	if !isChanged {
+		r.throttle.progress.leave(app.UID)
 	}
 	if err := r.writer.removeTombstones(ctx, &p.in, p.in.TombstonesToRemove(p.next.Clusters)); err != nil {
 		return reconcile.Result{}, err
@@ -239,6 +242,18 @@ func (r *Reconciler) carryOut(ctx context.Context, p planned) (reconcile.Result,
 	return reconcile.Result{RequeueAfter: recheckAfter(p.in, p.decision)}, nil
 }
 
+// untilWrite returns the time until a changed status may be written; 0 if it may be written now.
+func (r *Reconciler) untilWrite(p planned, now time.Time) time.Duration {
+	app := p.have.app
+	switch {
+	case r.isUnplanned(app, now):
+		return 0
+	case r.throttle.isDelivering(app.UID) && isProgress(app, p.next):
+		return cmp.Or(r.throttle.untilWrite(app.UID, now, statusInterval), r.throttle.progress.until(app.UID, now))
+	}
+	return r.throttle.untilWrite(app.UID, now, gapOf(app, p.decision))
+}
+
 // write writes a changed status and the slices that changed, and then announces the changes.
 func (r *Reconciler) write(ctx context.Context, p planned) error {
 	app, now := p.have.app, time.Now()
@@ -250,6 +265,7 @@ func (r *Reconciler) write(ctx context.Context, p planned) error {
 		return err
 	}
 	r.throttle.recordWrite(app.UID, now)
+	r.throttle.recordDelivery(app, p.next)
 	r.telemetry.recordStatus(app, p.next, now)
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(p.next.Conditions))
 	r.announcer.announce(p)

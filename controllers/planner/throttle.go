@@ -33,6 +33,8 @@ const (
 // are made at once. It is safe for concurrent use.
 // docs/decisions/plans-without-an-edit-are-paced.md says why.
 type throttle struct {
+	progress progressTurns
+
 	mu   sync.Mutex
 	apps map[types.UID]*appThrottle
 }
@@ -42,6 +44,8 @@ type appThrottle struct {
 	nextPlan  time.Time // the earliest time of the next plan
 	lastWrite time.Time
 	writes    *rate.Limiter
+	// isDelivering is set from the write of a plan until the write that says Ready.
+	isDelivering bool
 	// retryTime is the earliest time of another plan of a generation whose objects the hub refused.
 	retryTime         time.Time
 	refusedGeneration int64
@@ -148,6 +152,14 @@ func (t *throttle) allowPlan(app types.UID) {
 	}
 }
 
+// isDelivering reports whether a plan of an AppService was written that has not led to Ready yet, as far
+// as this process knows.
+func (t *throttle) isDelivering(app types.UID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.of(app).isDelivering
+}
+
 // recordWrite records that the status of an AppService was written.
 func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	t.mu.Lock()
@@ -155,6 +167,20 @@ func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	known := t.of(app)
 	known.writes.AllowN(now, 1)
 	known.lastWrite = now
+}
+
+// recordDelivery records what a status that was written means for a delivery: another plan begins one,
+// which lasts until the status says Ready.
+func (t *throttle) recordDelivery(app *v1alpha1.AppService, next v1alpha1.AppServiceStatus) {
+	if isProgress(app, next) {
+		t.progress.take(app.UID)
+	} else {
+		t.progress.leave(app.UID)
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.of(app.UID)
+	known.isDelivering = !isReady(next) && (known.isDelivering || isAnotherPlan(app.Status, next))
 }
 
 // gapOf returns the minimum time between two status writes of an AppService. A status that some
@@ -169,6 +195,7 @@ func gapOf(app *v1alpha1.AppService, decision rollout.Decision) time.Duration {
 
 // forget removes a deleted AppService.
 func (t *throttle) forget(app types.UID) {
+	t.progress.leave(app)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.apps, app)

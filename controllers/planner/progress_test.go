@@ -1,0 +1,213 @@
+package planner
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// Each of the AppServices asks again when it was told to, and has progress to show all the time.
+func TestProgress_of_many_AppServices_has_one_rate(t *testing.T) {
+	t.Parallel()
+	const apps, duration = 50, 20 * time.Second
+	begin := time.Unix(1000, 0)
+	turns, next, shown := &progressTurns{}, map[types.UID]time.Duration{}, map[types.UID]int{}
+	for now := time.Duration(0); now < duration; now += 10 * time.Millisecond {
+		for i := range apps {
+			app := types.UID(fmt.Sprint(i))
+			if now < next[app] {
+				continue
+			}
+			wait := turns.until(app, begin.Add(now))
+			if wait > maxProgressWait {
+				t.Fatalf("AppService %s waits %v", app, wait)
+			}
+			if next[app] = now + wait; wait == 0 {
+				turns.take(app)
+				shown[app]++
+			}
+		}
+	}
+	total := 0
+	for i := range apps {
+		n := shown[types.UID(fmt.Sprint(i))]
+		total += n
+		if n < 1 || n > 2 {
+			t.Errorf("AppService %d had %d turns", i, n)
+		}
+	}
+	if most := int(duration/progressInterval) + 1; total < most-3 || total > most {
+		t.Errorf("%d turns in %v", total, duration)
+	}
+}
+
+func TestProgress_of_one_AppService_is_shown_at_once(t *testing.T) {
+	t.Parallel()
+	now, turns := time.Unix(1000, 0), &progressTurns{}
+	for i := range 5 {
+		if wait := turns.until("a", now); wait != 0 {
+			t.Errorf("turn %d waits %v", i, wait)
+		}
+		turns.take("a")
+		now = now.Add(statusInterval)
+	}
+}
+
+func TestProgress_that_is_over_lets_others_move_up(t *testing.T) {
+	t.Parallel()
+	now, turns := time.Unix(1000, 0), &progressTurns{}
+	waits := func() (waits []time.Duration) {
+		for _, app := range []types.UID{"a", "b", "c", "d"} {
+			waits = append(waits, turns.until(app, now))
+		}
+		return waits
+	}
+	const i = progressInterval
+	if diff := cmp.Diff([]time.Duration{0, i, 2 * i, 3 * i}, waits()); diff != "" {
+		t.Errorf("at first (-want +got):\n%s", diff)
+	}
+	turns.leave("b")
+	if diff := cmp.Diff([]time.Duration{0, 3 * i, i, 2 * i}, waits()); diff != "" { // b asks anew
+		t.Errorf("after one has left (-want +got):\n%s", diff)
+	}
+	turns.take("a")
+	turns.leave("d")
+	turns.leave("none")
+	now = now.Add(time.Minute)
+	if diff := cmp.Diff([]time.Duration{0, 0, 0, i}, waits()); diff != "" { // the turns of b and c have come
+		t.Errorf("a minute later (-want +got):\n%s", diff)
+	}
+}
+
+// delivering returns an AppService whose second generation is on its way to two clusters.
+func delivering() *v1alpha1.AppService {
+	app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{UID: "uid-1", Generation: 2}}
+	app.Status.ObservedGeneration = 2
+	app.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionReady, Status: metav1.ConditionFalse, Reason: v1alpha1.ReasonProgressing, Message: "east, west"}}
+	for _, name := range []string{"east", "west"} {
+		app.Status.Clusters = append(app.Status.Clusters, v1alpha1.ClusterStatus{Name: name, Generation: 2, Revision: 2, Replicas: 3, Phase: v1alpha1.ClusterProgressing})
+	}
+	return app
+}
+
+func TestIsProgress(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		before func(*v1alpha1.AppService)
+		change func(*v1alpha1.AppServiceStatus)
+		want   bool
+	}{
+		"ready replicas": {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].ReadyReplicas, s.Summary.ReadyReplicas = 2, 2 }, want: true},
+		"a phase":        {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterReady }, want: true},
+		"a phase with a rollout": {
+			before: func(a *v1alpha1.AppService) { a.Spec.Rollout = &v1alpha1.Rollout{} },
+			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterReady },
+		},
+		"ready replicas with a rollout": {
+			before: func(a *v1alpha1.AppService) { a.Spec.Rollout = &v1alpha1.Rollout{} },
+			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].ReadyReplicas = 2 }, want: true,
+		},
+		"a message": {change: func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Message = "west" }, want: true},
+		"a reason":  {change: func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Reason = v1alpha1.ReasonClustersFailed }},
+		"Ready":     {change: func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Status = metav1.ConditionTrue }},
+		"another condition": {change: func(s *v1alpha1.AppServiceStatus) {
+			s.Conditions = append(s.Conditions, metav1.Condition{Type: v1alpha1.ConditionStalled})
+		}},
+		"other replicas":   {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[1].Replicas = 2 }},
+		"another revision": {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[1].Revision = 1 }},
+		"a cluster more": {change: func(s *v1alpha1.AppServiceStatus) {
+			s.Clusters = append(s.Clusters, v1alpha1.ClusterStatus{Name: "north"})
+		}},
+		"a cluster less": {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters = s.Clusters[:1] }},
+		"a cluster that was removed": {
+			before: func(a *v1alpha1.AppService) { a.Status.Clusters[1].Phase = v1alpha1.ClusterRemoving },
+			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters = s.Clusters[:1] }, want: true,
+		},
+		"a stable revision":  {change: func(s *v1alpha1.AppServiceStatus) { s.Rollout.StableRevision = 2 }},
+		"another generation": {change: func(s *v1alpha1.AppServiceStatus) { s.ObservedGeneration = 3 }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := delivering()
+			if test.before != nil {
+				test.before(app)
+			}
+			next := app.Status.DeepCopy()
+			test.change(next)
+			if got := isProgress(app, *next); got != test.want {
+				t.Errorf("progress: %t", got)
+			}
+		})
+	}
+}
+
+// Only what follows from a plan shares its rate with other AppServices. A change of a workload that was
+// ready has its own.
+func TestDelivery_lasts_from_a_plan_until_Ready(t *testing.T) {
+	t.Parallel()
+	app, throttle := delivering(), newThrottle()
+	step := func(name string, change func(*v1alpha1.AppServiceStatus), want bool) {
+		t.Helper()
+		next := app.Status.DeepCopy()
+		change(next)
+		throttle.recordDelivery(app, *next)
+		app.Status = *next
+		if got := throttle.isDelivering(app.UID); got != want {
+			t.Errorf("%s: delivering %t", name, got)
+		}
+	}
+	setReady := func(status metav1.ConditionStatus) func(*v1alpha1.AppServiceStatus) {
+		return func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Status = status }
+	}
+	progress := func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].ReadyReplicas++ }
+	step("progress after a restart", progress, false)
+	step("an edit", func(s *v1alpha1.AppServiceStatus) { s.ObservedGeneration++ }, true)
+	step("its progress", progress, true)
+	step("its end", setReady(metav1.ConditionTrue), false)
+	step("a failure", setReady(metav1.ConditionFalse), false)
+	step("its progress", progress, false)
+	step("another plan", func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Replicas++ }, true)
+	throttle.forget(app.UID)
+	step("progress after all is forgotten", progress, false)
+}
+
+// The progress of many AppServices is written in turns; that they are Ready is written at once.
+func TestProgress_of_many_deliveries_is_spread(t *testing.T) {
+	t.Parallel()
+	const count = 12
+	s := newFixture(t, "east", "west")
+	all := make([]*fixture, count)
+	for i := range all {
+		all[i] = s.also(fmt.Sprint("app-", i), func(*v1alpha1.AppServiceSpec) {})
+		all[i].waitForRevision(1)
+	}
+	s.sent.reset()
+	begin := time.Now()
+	for _, one := range all {
+		one.report("east", one.readyObservation())
+	}
+	for _, one := range all {
+		one.waitForSummary("Ready on east", func(sum v1alpha1.ClusterSummary) bool { return sum.Ready == 1 })
+	}
+	if took := time.Since(begin); took < (count-1)*progressInterval {
+		t.Errorf("%d AppServices have shown their progress after %v", count, took)
+	}
+	if got := len(s.sent.lines()); got != count {
+		t.Errorf("%d writes: %q", got, s.sent.lines())
+	}
+	for _, one := range all {
+		one.report("west", one.readyObservation())
+	}
+	for _, one := range all {
+		one.waitForSummary("Ready", func(sum v1alpha1.ClusterSummary) bool { return sum.Ready == 2 })
+	}
+	if got := len(s.sent.lines()); got != 2*count {
+		t.Errorf("%d writes until all are Ready: %q", got, s.sent.lines())
+	}
+}
