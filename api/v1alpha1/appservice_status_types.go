@@ -307,8 +307,6 @@ type ClusterTransition struct {
 // It has the desired state, the transition, and the observed state.
 // Everything that the planner remembers about a cluster is a typed field.
 // Fleetwright never parses a reason or a message.
-//
-// +structType=atomic
 type ClusterStatus struct {
 	// Name is the name of the MemberCluster.
 	Name string `json:"name"`

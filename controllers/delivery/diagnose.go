@@ -79,11 +79,11 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 	app := client.ObjectKeyFromObject(t.app)
 	if seen.Phase == v1alpha1.ClusterReady {
 		t.memory.pods = podDiagnosis{}
-		p.lists.plan(app, time.Time{})
+		p.lists.forget(app)
 		return seen, 0
 	}
 	if message, refused := diagnosis.PodsRefused(t.objects.deployment); refused {
-		p.lists.plan(app, time.Time{})
+		p.lists.forget(app)
 		seen.Reason, seen.Message = v1alpha1.ReasonPodsRefused, message
 		return seen, 0
 	}
@@ -97,7 +97,7 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 		last = last.with(t.objects.deployment, reason, message, waitsForVolumes, now)
 	}
 	t.memory.pods = last
-	p.lists.plan(app, last.next)
+	p.lists.plan(app, t.objects.deployment, last.next)
 	if last.message != "" {
 		seen.Reason, seen.Message = cmp.Or(last.reason, seen.Reason), last.message
 	}

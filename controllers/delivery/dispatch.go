@@ -107,40 +107,40 @@ func (d *Deliverer) dispatchMember(ctx context.Context, before, after *v1alpha1.
 	if maps.Equal(before.Labels, after.Labels) {
 		return
 	}
-	all, err := d.plannedOn(ctx, after.Name)
+	planned, err := d.plannedOn(ctx, after.Name)
 	if err != nil {
 		ctrl.LoggerFrom(ctx).Error(err, "Enqueue the plan of a member", "cluster", after.Name) // the cache only fails when it is closed
 		return
 	}
-	for _, one := range all {
-		e.add(requestFor(name, one.app))
+	for _, app := range planned {
+		e.add(requestFor(name, app.key))
 	}
 }
 
-// planned is an AppService that has an entry for a member.
-type planned struct {
-	app   types.NamespacedName
-	entry v1alpha1.ClusterStatus
+// plannedApp is an AppService that has an entry for a member.
+type plannedApp struct {
+	key   types.NamespacedName
+	class queue.Class // of the entry
 }
 
 // plannedOn returns the AppServices that have an entry for a member.
 // docs/decisions/appservices-of-a-member-are-searched-for.md says why.
-func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]planned, error) {
+func (d *Deliverer) plannedOn(ctx context.Context, cluster string) ([]plannedApp, error) {
 	var apps v1alpha1.AppServiceList
 	if err := d.hub.GetClient().List(ctx, &apps, client.UnsafeDisableDeepCopy); err != nil {
 		return nil, fmt.Errorf("list AppServices: %w", err)
 	}
-	var all []planned
+	var planned []plannedApp
 	for i := range apps.Items {
 		entry, _, err := entries.Of(ctx, d.hub.GetClient(), &apps.Items[i], cluster)
 		if err != nil {
 			return nil, err
 		}
 		if entry != nil {
-			all = append(all, planned{client.ObjectKeyFromObject(&apps.Items[i]), *entry})
+			planned = append(planned, plannedApp{client.ObjectKeyFromObject(&apps.Items[i]), classOf(*entry)})
 		}
 	}
-	return all, nil
+	return planned, nil
 }
 
 // dispatch enqueues an AppService on each member whose entry changed. A member whose entry is gone
@@ -325,6 +325,6 @@ func classOf(entry v1alpha1.ClusterStatus) queue.Class {
 func (d *Deliverer) enqueueAs(class queue.Class, cluster string, app types.NamespacedName) {
 	name := multicluster.ClusterName(cluster)
 	if e := d.newest(name); e != nil {
-		e.addChanged(requestFor(name, app), class)
+		e.addAs(requestFor(name, app), class)
 	}
 }

@@ -56,9 +56,8 @@ func (e *engagement) add(request mcreconcile.Request) {
 	}
 }
 
-// addChanged enqueues an AppService that is new or has changed on the hub, before those that have
-// not.
-func (e *engagement) addChanged(request mcreconcile.Request, class queue.Class) {
+// addAs enqueues an AppService in a class: what is new or has changed on the hub comes before the rest.
+func (e *engagement) addAs(request mcreconcile.Request, class queue.Class) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.queue != nil {
@@ -154,12 +153,12 @@ func (d *Deliverer) newest(name multicluster.ClusterName) *engagement {
 // enqueuePlanned enqueues the AppServices that have an entry for a member, what is not applied there yet
 // before the rest, and those that have a tombstone on it.
 func (d *Deliverer) enqueuePlanned(ctx context.Context, name multicluster.ClusterName, e *engagement) error {
-	all, err := d.plannedOn(ctx, name.String())
+	planned, err := d.plannedOn(ctx, name.String())
 	if err != nil {
 		return err
 	}
-	for _, one := range all {
-		e.addChanged(requestFor(name, one.app), classOf(one.entry))
+	for _, app := range planned {
+		e.addAs(requestFor(name, app.key), app.class)
 	}
 	mc := &v1alpha1.MemberCluster{}
 	if err := d.hub.GetClient().Get(ctx, client.ObjectKey{Name: name.String()}, mc); client.IgnoreNotFound(err) != nil {

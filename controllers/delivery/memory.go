@@ -72,7 +72,7 @@ func (m *memories) of(app *v1alpha1.AppService) *memory {
 
 // forget drops the memory of an AppService that has no entry for this member.
 func (m *memories) forget(app types.NamespacedName) {
-	m.pods.plan(app, time.Time{})
+	m.pods.forget(app)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.byApp, app)

@@ -33,50 +33,59 @@ const (
 // concurrent use.
 type podLists struct {
 	live client.Reader
-	// maxTogether is maxPodsTogether.
-	maxTogether int64
 
 	mu sync.Mutex
-	// due is when the pods of AppServices are to be listed.
-	due map[types.NamespacedName]time.Time
+	// due are the lists that are planned.
+	due map[types.NamespacedName]dueList
 	// listed has the pods that were listed for other AppServices than the one that asked.
 	listed map[types.NamespacedName]podList
 }
 
+// dueList is when the pods of a Deployment at a resource version are to be listed.
+type dueList struct {
+	at      time.Time
+	version string
+}
+
 type podList struct {
-	pods []corev1.Pod
-	at   time.Time
+	pods    []corev1.Pod
+	at      time.Time
+	version string // of the Deployment for which they were to be listed
 }
 
 func newPodLists(live client.Reader) *podLists {
-	return &podLists{live: live, maxTogether: maxPodsTogether, due: map[types.NamespacedName]time.Time{}, listed: map[types.NamespacedName]podList{}}
+	return &podLists{live: live, due: map[types.NamespacedName]dueList{}, listed: map[types.NamespacedName]podList{}}
 }
 
-// plan records when the pods of an AppService are to be listed; never, if the time is zero.
-func (l *podLists) plan(app types.NamespacedName, due time.Time) {
+// plan records when the pods of an AppService's Deployment are to be listed.
+func (l *podLists) plan(app types.NamespacedName, deployment *appsv1.Deployment, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if due.IsZero() {
-		delete(l.due, app)
-		delete(l.listed, app)
-		return
-	}
-	l.due[app] = due
+	l.due[app] = dueList{at, deployment.ResourceVersion}
 }
 
-// list returns up to maxPods pods of an AppService's Deployment.
+// forget drops what is planned for an AppService.
+func (l *podLists) forget(app types.NamespacedName) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.due, app)
+	delete(l.listed, app)
+}
+
+// list returns up to maxPods pods of an AppService's Deployment, the first by name. They may have been
+// listed up to listedTogether before, if the Deployment has not changed since.
 func (l *podLists) list(ctx context.Context, app types.NamespacedName, deployment *appsv1.Deployment, now time.Time) ([]corev1.Pod, error) {
-	if !maps.Equal(deployment.Spec.Selector.MatchLabels, workload.Selector(app.Name)) || len(deployment.Spec.Selector.MatchExpressions) > 0 {
-		return l.listOne(ctx, deployment) // an adopted one has its own selector
-	}
-	others, listed, found := l.take(app, now)
-	if found {
-		return listed.pods, nil
-	}
-	if len(others) == 0 {
+	if workload.HasOwnSelector(deployment) { // an adopted one
 		return l.listOne(ctx, deployment)
 	}
-	byName, err := l.listMany(ctx, app.Namespace, append(others, app.Name))
+	listed, others := l.take(app, deployment, now)
+	switch {
+	case listed != nil:
+		return listed.pods, nil
+	case len(others) == 0:
+		return l.listOne(ctx, deployment)
+	}
+	byName, err := l.listMany(ctx, app.Namespace, append(slices.Sorted(maps.Keys(others)), app.Name))
 	if err != nil {
 		return nil, err
 	}
@@ -85,31 +94,33 @@ func (l *podLists) list(ctx context.Context, app types.NamespacedName, deploymen
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, other := range others {
-		l.listed[types.NamespacedName{Namespace: app.Namespace, Name: other}] = podList{byName[other], now}
+	for other, version := range others {
+		l.listed[types.NamespacedName{Namespace: app.Namespace, Name: other}] = podList{byName[other], now, version}
 	}
 	return byName[app.Name], nil
 }
 
-// take returns the pods of an AppService, if they were listed a moment ago. Otherwise it returns the names
-// of the AppServices of its namespace whose pods are to be listed soon.
-func (l *podLists) take(app types.NamespacedName, now time.Time) (others []string, listed podList, found bool) {
+// take returns the pods of an AppService, if they were listed a moment ago. Otherwise it returns the other
+// AppServices of its namespace whose pods are to be listed soon, with the versions of their Deployments.
+func (l *podLists) take(app types.NamespacedName, deployment *appsv1.Deployment, now time.Time) (listed *podList, others map[string]string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.due, app)
 	maps.DeleteFunc(l.listed, func(_ types.NamespacedName, list podList) bool { return now.Sub(list.at) > listedTogether })
-	if listed, found = l.listed[app]; found {
+	if list, found := l.listed[app]; found {
 		delete(l.listed, app)
-		return nil, listed, true
+		if list.version == deployment.ResourceVersion {
+			return &list, nil
+		}
 	}
+	others = map[string]string{}
 	for other, due := range l.due {
-		if late := now.Sub(due); other.Namespace == app.Namespace && late >= -listedTogether && len(others) < maxListedTogether {
-			others = append(others, other.Name)
+		if other.Namespace == app.Namespace && due.at.Sub(now) <= listedTogether && len(others) < maxListedTogether {
+			others[other.Name] = due.version
 			delete(l.due, other)
 		}
 	}
-	slices.Sort(others)
-	return others, podList{}, false
+	return nil, others
 }
 
 // listOne lists the pods of one Deployment.
@@ -131,14 +142,15 @@ func (l *podLists) listMany(ctx context.Context, namespace string, apps []string
 		return nil, err
 	}
 	var pods corev1.PodList
-	err = l.live.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*requirement)}, client.Limit(l.maxTogether))
+	err = l.live.List(ctx, &pods, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: labels.NewSelector().Add(*requirement)}, client.Limit(maxPodsTogether))
 	if err != nil || pods.Continue != "" {
 		return nil, err
 	}
 	byName := map[string][]corev1.Pod{}
 	for _, pod := range pods.Items {
-		name := pod.Labels[v1alpha1.LabelAppService]
-		byName[name] = append(byName[name], pod)
+		if name := pod.Labels[v1alpha1.LabelAppService]; len(byName[name]) < maxPods {
+			byName[name] = append(byName[name], pod)
+		}
 	}
 	return byName, nil
 }

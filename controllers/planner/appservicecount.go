@@ -60,7 +60,7 @@ func SetupCounterWithManager(hub manager.Manager) error {
 // Reconcile counts the AppServices of each MemberCluster and writes the numbers that changed. It
 // reads the cache's own objects without copying them, and does not modify them.
 func (c *counter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
-	if !c.begin(time.Now()) {
+	if !c.takeChanges(time.Now()) {
 		return reconcile.Result{RequeueAfter: countDelay}, nil
 	}
 	var apps v1alpha1.AppServiceList
@@ -126,14 +126,14 @@ func (c *counter) write(ctx context.Context, member *v1alpha1.MemberCluster, cou
 // enqueue returns an event handler that requests one count after countDelay.
 func (c *counter) enqueue() handler.EventHandler {
 	type workQueue = workqueue.TypedRateLimitingInterface[reconcile.Request]
-	enqueue := func(q workQueue) {
+	later := func(q workQueue) {
 		c.note(time.Now())
 		q.AddAfter(countRequest, countDelay)
 	}
 	return handler.Funcs{
-		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workQueue) { enqueue(q) },
-		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workQueue) { enqueue(q) },
-		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workQueue) { enqueue(q) },
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q workQueue) { later(q) },
+		UpdateFunc: func(_ context.Context, _ event.UpdateEvent, q workQueue) { later(q) },
+		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q workQueue) { later(q) },
 	}
 }
 
@@ -147,8 +147,8 @@ func (c *counter) note(now time.Time) {
 	}
 }
 
-// begin reports whether it is time to count, and begins to wait for the next change.
-func (c *counter) begin(now time.Time) bool {
+// takeChanges reports whether it is time to count, and begins to wait for the next change.
+func (c *counter) takeChanges(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now.Sub(c.last) < countQuiet && now.Sub(c.first) < maxCountDelay {

@@ -71,19 +71,19 @@ func (s *fixture) waitForCounts(want map[string]int32) {
 func TestAppServiceCount_is_made_when_nothing_changes(t *testing.T) {
 	t.Parallel()
 	c, begin := &counter{}, time.Unix(1000, 0)
-	if !c.begin(begin) {
+	if !c.takeChanges(begin) {
 		t.Error("a count that was asked for without a change waits")
 	}
 	c.note(begin)
-	if c.begin(begin.Add(countQuiet - 1)) {
+	if c.takeChanges(begin.Add(countQuiet - 1)) {
 		t.Error("a count does not wait for more changes")
 	}
-	if !c.begin(begin.Add(countQuiet)) {
+	if !c.takeChanges(begin.Add(countQuiet)) {
 		t.Error("a count waits although nothing changes")
 	}
 	counts := 0
 	for now := begin; now.Before(begin.Add(4 * maxCountDelay)); now = now.Add(countQuiet / 10) {
-		if c.note(now); c.begin(now) {
+		if c.note(now); c.takeChanges(now) {
 			counts++
 		}
 	}

@@ -27,7 +27,8 @@
 //     observations is written at once the first three times, and then once per second for each
 //     AppService. Its plans take at most a twentieth of a processor. So neither the number of
 //     writes nor the time for planning depends on the number of clusters that change. What only
-//     shows the progress of a delivery has one rate for all AppServices.
+//     shows the progress of a delivery is written after a second at the earliest, and has one rate
+//     for all AppServices.
 //   - More than [Options.SliceThreshold] entries are in AppServiceSlices. What limits later plans
 //     is written first, then the slices that changed, and then the rest of the status. No plan is
 //     made from an AppService or a slice that is older than the planner's own last write.

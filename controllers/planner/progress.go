@@ -17,6 +17,9 @@ const (
 	// progressInterval is the time between two writes of the planner, of any AppServices, that only
 	// show progress.
 	progressInterval = 300 * time.Millisecond
+	// deliveryTime is how long a delivery lasts at most, from its last plan. One cluster that never gets
+	// Ready must not delay for ever what an AppService says of the others.
+	deliveryTime = time.Minute
 	// maxProgressWait is the longest time until an AppService asks again: it may have moved up.
 	maxProgressWait = 2 * time.Second
 )
@@ -40,8 +43,8 @@ func (p *progressTurns) until(app types.UID, now time.Time) time.Duration {
 	place := slices.Index(p.waiting, app)
 	if place < 0 {
 		last := p.last
-		if len(p.turns) > 0 {
-			last = p.turns[len(p.turns)-1]
+		if n := len(p.turns); n > 0 && p.turns[n-1].After(last) {
+			last = p.turns[n-1]
 		}
 		next := last.Add(progressInterval)
 		if next.Before(now) {
@@ -54,11 +57,11 @@ func (p *progressTurns) until(app types.UID, now time.Time) time.Duration {
 }
 
 // take ends the turn of an AppService whose progress was written.
-func (p *progressTurns) take(app types.UID) {
+func (p *progressTurns) take(app types.UID, now time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if place := slices.Index(p.waiting, app); place >= 0 {
-		p.last = p.turns[place]
+		p.last = now
 		p.waiting, p.turns = slices.Delete(p.waiting, place, place+1), slices.Delete(p.turns, place, place+1)
 	}
 }
@@ -72,14 +75,17 @@ func (p *progressTurns) leave(app types.UID) {
 	}
 }
 
-// isProgress reports whether a status only says how far the clusters have come: its plan is the one
-// before, and no condition has another status or reason. With a rollout, the phase of an entry is more
-// than progress, because its time counts.
-func isProgress(app *v1alpha1.AppService, next v1alpha1.AppServiceStatus) bool {
-	have := app.Status
-	return equality.Semantic.DeepEqual(withoutProgress(have), withoutProgress(next)) &&
-		slices.EqualFunc(have.Conditions, next.Conditions, sameReason) &&
-		samePlans(have, next.Clusters, app.Spec.Rollout != nil)
+// isProgress reports whether a plan only says how far the clusters have come: it asks nothing else of any
+// of them, no condition has another status or reason, and nothing has failed or is lost. With a rollout,
+// nothing is only progress, because stages read what was observed.
+func (p planned) isProgress() bool {
+	app, next := p.have.app, p.next
+	return app.Spec.Rollout == nil && len(p.decision.Notes) == 0 && len(p.decision.RequestErrors) == 0 &&
+		equality.Semantic.DeepEqual(withoutProgress(app.Status), withoutProgress(next)) &&
+		slices.EqualFunc(app.Status.Conditions, next.Conditions, sameReason) &&
+		compareEntries(app.Status.Clusters, next.Clusters, func(before, after v1alpha1.ClusterStatus) bool {
+			return before.SamePlan(after) && isNearer(before, after)
+		}, app.IsDeleting())
 }
 
 // withoutProgress returns a status without what is observed on clusters.
@@ -93,31 +99,35 @@ func sameReason(a, b metav1.Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
 }
 
-// samePlans reports whether the next entries ask nothing else of any cluster, and optionally whether each
-// has the same phase. An entry that was Removing may be gone.
-func samePlans(have v1alpha1.AppServiceStatus, next []v1alpha1.ClusterStatus, comparePhases bool) bool {
-	gone := map[string]v1alpha1.ClusterStatus{}
-	for _, entry := range have.Clusters {
-		gone[entry.Name] = entry
-	}
-	for _, entry := range next {
-		before, found := gone[entry.Name]
-		if !found || !before.SamePlan(entry) || comparePhases && before.Phase != entry.Phase {
-			return false
-		}
-		delete(gone, entry.Name)
-	}
-	for _, entry := range gone {
-		if entry.Phase != v1alpha1.ClusterRemoving {
-			return false
-		}
-	}
-	return true
+// isNearer reports whether an entry is as it was, or nearer to Ready, and has no new problem.
+func isNearer(before, after v1alpha1.ClusterStatus) bool {
+	nearer := []v1alpha1.ClusterPhase{v1alpha1.ClusterPending, v1alpha1.ClusterProgressing, v1alpha1.ClusterReady}
+	from, to := slices.Index(nearer, before.Phase), slices.Index(nearer, after.Phase)
+	isSame := before.Phase == after.Phase && before.Reason == after.Reason
+	return isSame || from >= 0 && to >= from && (after.Phase == v1alpha1.ClusterReady || after.Reason == "" || after.Reason == v1alpha1.ReasonRollingOut)
 }
 
-// isAnotherPlan reports whether a status asks something else of a cluster, or answers an edit.
-func isAnotherPlan(have, next v1alpha1.AppServiceStatus) bool {
-	return have.ObservedGeneration != next.ObservedGeneration || !samePlans(have, next.Clusters, false)
+// compareEntries reports whether the same clusters have entries, and each compares to the one before. In a
+// deletion, entries may go.
+func compareEntries(before, after []v1alpha1.ClusterStatus, compares func(before, after v1alpha1.ClusterStatus) bool, mayGo bool) bool {
+	i := 0 // both are sorted by name
+	for _, entry := range after {
+		for mayGo && i < len(before) && before[i].Name < entry.Name {
+			i++
+		}
+		if i == len(before) || !compares(before[i], entry) {
+			return false
+		}
+		i++
+	}
+	return mayGo || i == len(before)
+}
+
+// isAnotherPlan reports whether a plan asks something else of a cluster, or answers an edit.
+func (p planned) isAnotherPlan() bool {
+	have, next := p.have.app.Status, p.next
+	return have.ObservedGeneration != next.ObservedGeneration ||
+		!compareEntries(have.Clusters, next.Clusters, v1alpha1.ClusterStatus.SamePlan, p.have.app.IsDeleting())
 }
 
 func isReady(status v1alpha1.AppServiceStatus) bool {

@@ -10,6 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
 
 // Each of the AppServices asks again when it was told to, and has progress to show all the time.
@@ -29,7 +31,7 @@ func TestProgress_of_many_AppServices_has_one_rate(t *testing.T) {
 				t.Fatalf("AppService %s waits %v", app, wait)
 			}
 			if next[app] = now + wait; wait == 0 {
-				turns.take(app)
+				turns.take(app, begin.Add(now))
 				shown[app]++
 			}
 		}
@@ -54,7 +56,7 @@ func TestProgress_of_one_AppService_is_shown_at_once(t *testing.T) {
 		if wait := turns.until("a", now); wait != 0 {
 			t.Errorf("turn %d waits %v", i, wait)
 		}
-		turns.take("a")
+		turns.take("a", now)
 		now = now.Add(statusInterval)
 	}
 }
@@ -76,11 +78,11 @@ func TestProgress_that_is_over_lets_others_move_up(t *testing.T) {
 	if diff := cmp.Diff([]time.Duration{0, 3 * i, i, 2 * i}, waits()); diff != "" { // b asks anew
 		t.Errorf("after one has left (-want +got):\n%s", diff)
 	}
-	turns.take("a")
+	turns.take("a", now)
 	turns.leave("d")
 	turns.leave("none")
 	now = now.Add(time.Minute)
-	if diff := cmp.Diff([]time.Duration{0, 0, 0, i}, waits()); diff != "" { // the turns of b and c have come
+	if diff := cmp.Diff([]time.Duration{0, 0, 0, i}, waits()); diff != "" { // the turns of b and c have come, and those of a and d are new
 		t.Errorf("a minute later (-want +got):\n%s", diff)
 	}
 }
@@ -101,17 +103,30 @@ func TestIsProgress(t *testing.T) {
 	for name, test := range map[string]struct {
 		before func(*v1alpha1.AppService)
 		change func(*v1alpha1.AppServiceStatus)
+		decide func(*rollout.Decision)
 		want   bool
 	}{
 		"ready replicas": {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].ReadyReplicas, s.Summary.ReadyReplicas = 2, 2 }, want: true},
 		"a phase":        {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterReady }, want: true},
-		"a phase with a rollout": {
-			before: func(a *v1alpha1.AppService) { a.Spec.Rollout = &v1alpha1.Rollout{} },
-			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterReady },
+		"a cluster that is not Ready any more": {
+			before: func(a *v1alpha1.AppService) { a.Status.Clusters[0].Phase = v1alpha1.ClusterReady },
+			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterProgressing },
+		},
+		"a cluster that cannot be observed": {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterUnknown }},
+		"a cluster that has failed":         {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterFailed }},
+		"why it does not get ready":         {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Reason = v1alpha1.ReasonImagePullBackOff }},
+		"that it rolls out":                 {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Reason = v1alpha1.ReasonRollingOut }, want: true},
+		"a note on what is pending": {
+			change: func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Message = "west" },
+			decide: func(d *rollout.Decision) { d.Notes = []string{"a scale-down waits"} },
+		},
+		"an approval without effect": {
+			change: func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Message = "west" },
+			decide: func(d *rollout.Decision) { d.RequestErrors = make([]stages.RequestError, 1) },
 		},
 		"ready replicas with a rollout": {
 			before: func(a *v1alpha1.AppService) { a.Spec.Rollout = &v1alpha1.Rollout{} },
-			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].ReadyReplicas = 2 }, want: true,
+			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].ReadyReplicas = 2 },
 		},
 		"a message": {change: func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Message = "west" }, want: true},
 		"a reason":  {change: func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Reason = v1alpha1.ReasonClustersFailed }},
@@ -127,7 +142,11 @@ func TestIsProgress(t *testing.T) {
 		"a cluster less": {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters = s.Clusters[:1] }},
 		"a cluster that was removed": {
 			before: func(a *v1alpha1.AppService) { a.Status.Clusters[1].Phase = v1alpha1.ClusterRemoving },
-			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters = s.Clusters[:1] }, want: true,
+			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters = s.Clusters[:1] },
+		},
+		"the clusters of a deletion": {
+			before: func(a *v1alpha1.AppService) { a.DeletionTimestamp = new(metav1.Now()) },
+			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters = s.Clusters[1:] }, want: true,
 		},
 		"a stable revision":  {change: func(s *v1alpha1.AppServiceStatus) { s.Rollout.StableRevision = 2 }},
 		"another generation": {change: func(s *v1alpha1.AppServiceStatus) { s.ObservedGeneration = 3 }},
@@ -138,9 +157,12 @@ func TestIsProgress(t *testing.T) {
 			if test.before != nil {
 				test.before(app)
 			}
-			next := app.Status.DeepCopy()
-			test.change(next)
-			if got := isProgress(app, *next); got != test.want {
+			p := planned{have: stored{app: app}, next: *app.Status.DeepCopy()}
+			test.change(&p.next)
+			if test.decide != nil {
+				test.decide(&p.decision)
+			}
+			if got := p.isProgress(); got != test.want {
 				t.Errorf("progress: %t", got)
 			}
 		})
@@ -151,14 +173,14 @@ func TestIsProgress(t *testing.T) {
 // ready has its own.
 func TestDelivery_lasts_from_a_plan_until_Ready(t *testing.T) {
 	t.Parallel()
-	app, throttle := delivering(), newThrottle()
+	app, throttle, now := delivering(), newThrottle(), time.Unix(1000, 0)
 	step := func(name string, change func(*v1alpha1.AppServiceStatus), want bool) {
 		t.Helper()
-		next := app.Status.DeepCopy()
-		change(next)
-		throttle.recordDelivery(app, *next)
-		app.Status = *next
-		if got := throttle.isDelivering(app.UID); got != want {
+		p := planned{have: stored{app: app.DeepCopy()}, next: *app.Status.DeepCopy()}
+		change(&p.next)
+		throttle.recordDelivery(p, now)
+		app.Status = p.next
+		if got := throttle.isDelivering(app.UID, now); got != want {
 			t.Errorf("%s: delivering %t", name, got)
 		}
 	}
@@ -172,6 +194,11 @@ func TestDelivery_lasts_from_a_plan_until_Ready(t *testing.T) {
 	step("its end", setReady(metav1.ConditionTrue), false)
 	step("a failure", setReady(metav1.ConditionFalse), false)
 	step("its progress", progress, false)
+	step("another plan", func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Replicas++ }, true)
+	now = now.Add(deliveryTime - 1)
+	step("its progress", progress, true)
+	now = now.Add(1)
+	step("what is observed later", progress, false)
 	step("another plan", func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Replicas++ }, true)
 	throttle.forget(app.UID)
 	step("progress after all is forgotten", progress, false)

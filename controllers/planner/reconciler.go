@@ -219,11 +219,10 @@ func (r *Reconciler) carryOut(ctx context.Context, p planned) (reconcile.Result,
 		return reconcile.Result{}, r.release(ctx, p)
 	}
 	isChanged := p.isChanged()
-	if wait := r.untilWrite(p, now); isChanged && wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, nil // the tombstones stay until the entries can be written
-	}
 	if !isChanged {
 		r.throttle.progress.leave(app.UID)
+	} else if wait := r.untilWrite(p, now); wait > 0 { // the tombstones stay until the entries can be written
+		return reconcile.Result{RequeueAfter: earlier(wait, recheckAfter(p.in, p.decision))}, nil
 	}
 	if err := r.writer.removeTombstones(ctx, &p.in, p.in.TombstonesToRemove(p.next.Clusters)); err != nil {
 		return reconcile.Result{}, err
@@ -248,7 +247,7 @@ func (r *Reconciler) untilWrite(p planned, now time.Time) time.Duration {
 	switch {
 	case r.isUnplanned(app, now):
 		return 0
-	case r.throttle.isDelivering(app.UID) && isProgress(app, p.next):
+	case r.throttle.isDelivering(app.UID, now) && p.isProgress():
 		return cmp.Or(r.throttle.untilWrite(app.UID, now, statusInterval), r.throttle.progress.until(app.UID, now))
 	}
 	return r.throttle.untilWrite(app.UID, now, gapOf(app, p.decision))
@@ -260,12 +259,13 @@ func (r *Reconciler) write(ctx context.Context, p planned) error {
 	err := r.writer.writeStatus(ctx, app, p.next, p.unwritten)
 	switch {
 	case errors.Is(err, errGone):
+		r.throttle.forget(app.UID)
 		return nil
 	case err != nil:
 		return err
 	}
 	r.throttle.recordWrite(app.UID, now)
-	r.throttle.recordDelivery(app, p.next)
+	r.throttle.recordDelivery(p, now)
 	r.telemetry.recordStatus(app, p.next, now)
 	tracing.FromContext(ctx).SetOutcome("", reasonOf(p.next.Conditions))
 	r.announcer.announce(p)

@@ -58,7 +58,7 @@ func (r *reviser) revise(ctx context.Context, in rollout.Input) (revised, error)
 	if err != nil {
 		return revised{}, err
 	}
-	outcome, err := r.follow(ctx, facts)
+	outcome, err := r.follow(ctx, in, facts)
 	if err != nil {
 		return revised{}, err
 	}
@@ -78,12 +78,13 @@ func (r *reviser) revise(ctx context.Context, in rollout.Input) (revised, error)
 // stored then, also if the spec gets no revision.
 func (r *reviser) gather(ctx context.Context, in rollout.Input) (revise.Facts, error) {
 	facts := revise.Facts{
-		App: in.App, IsNew: in.IsNew, Plan: in.Plan, Members: in.Members, HighestReported: in.HighestRevision(), AwaitsReports: in.AwaitsReports(),
+		App: in.App, Plan: in.Plan, Members: in.Members, HighestReported: in.HighestRevision(), AwaitsReports: in.AwaitsReports(),
 		Refused: r.throttle.refusedRevision(in.App, time.Now()),
 	}
 	if in.App.IsDeleting() || !r.hasConfiguration(in.App) {
 		return facts, nil
 	}
+	r.histories.forget(in.App)
 	known, isKnown := r.known.of(in.App)
 	if !isKnown && facts.Refused == nil {
 		if err := r.readHistory(ctx, &facts); err != nil {
@@ -122,12 +123,12 @@ func (r *reviser) decideContent(ctx context.Context, in rollout.Input, known rev
 }
 
 // follow takes the steps to the revision of the spec.
-func (r *reviser) follow(ctx context.Context, facts revise.Facts) (revise.Outcome, error) {
+func (r *reviser) follow(ctx context.Context, in rollout.Input, facts revise.Facts) (revise.Outcome, error) {
 	for {
 		var err error
 		switch step := revise.Decide(facts); step.Action {
 		case revise.ReadHistory:
-			err = r.recallHistory(ctx, &facts)
+			err = r.recallHistory(ctx, &facts, in.IsNew)
 		case revise.ReadPolicy:
 			facts.Policy, err = r.policies.present(ctx, facts.App.Namespace)
 		case revise.Store:
@@ -135,7 +136,7 @@ func (r *reviser) follow(ctx context.Context, facts revise.Facts) (revise.Outcom
 			if outcome, err = r.store(ctx, facts, step); !errors.Is(err, errTaken) {
 				return outcome, err
 			}
-			err = r.recallHistory(ctx, &facts) // as the hub has it
+			err = r.readHistory(ctx, &facts)
 		case revise.Use:
 			r.prune(ctx, facts, *facts.History, step.Outcome.Revision)
 			return step.Outcome, nil

@@ -106,8 +106,8 @@ func TestEdit_of_the_template_is_stored_as_a_revision(t *testing.T) {
 	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
 }
 
-// A process lists the revisions of an AppService at most once. What it remembers is no evidence that a
-// revision is still there.
+// A process lists no revisions for a new AppService and a new template. What it remembers is no evidence
+// that a revision is still there.
 func TestEdit_lists_no_revisions_that_are_known(t *testing.T) {
 	t.Parallel()
 	s := newFixture(t, "east")
@@ -123,6 +123,63 @@ func TestEdit_lists_no_revisions_that_are_known(t *testing.T) {
 	s.restart() // which tries again at once
 	s.waitForRevision(4)
 	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2", "web-4": "web:3"})
+}
+
+// What this process remembers is used only with a status that it fits to.
+func TestHistory_is_not_recalled_for_another_status(t *testing.T) {
+	t.Parallel()
+	app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-1"}}
+	known, history := newHistories(), revision.History{}
+	for number := int64(2); number <= 4; number++ {
+		object, err := revision.New(app, number, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored, err := revision.Read(app, object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		history = history.With(stored)
+	}
+	known.remember(app, history)
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.AppServiceStatus)
+		want   bool
+	}{
+		"that names all":                       {func(*v1alpha1.AppServiceStatus) {}, true},
+		"whose revision was stored without it": {func(s *v1alpha1.AppServiceStatus) { s.Rollout.Revision = 5 }, false},
+		"with a cluster on an older revision":  {func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Revision = 1 }, false},
+		"with another stable revision":         {func(s *v1alpha1.AppServiceStatus) { s.Rollout.StableRevision = 1 }, false},
+		"of a restored hub":                    {func(s *v1alpha1.AppServiceStatus) { s.Rollout.Revision, s.Clusters[0].Revision = 3, 3 }, false},
+		"that went back after the latest failed": {func(s *v1alpha1.AppServiceStatus) {
+			s.Rollout.Revision, s.Clusters[0].Revision, s.Rollout.LatestRevision = 3, 3, 4
+		}, true},
+		"that was lost": {func(s *v1alpha1.AppServiceStatus) { *s = v1alpha1.AppServiceStatus{} }, false},
+	} {
+		app.Status = v1alpha1.AppServiceStatus{Clusters: []v1alpha1.ClusterStatus{{Name: "east", Revision: 4}}}
+		app.Status.Rollout.Revision, app.Status.Rollout.StableRevision = 4, 3
+		test.change(&app.Status)
+		if got := known.of(app) != nil; got != test.want {
+			t.Errorf("a status %s: recalled %t", name, got)
+		}
+	}
+}
+
+// Revisions that were stored while the AppService had configuration are not new.
+func TestHistory_is_forgotten_with_configuration(t *testing.T) {
+	t.Parallel()
+	s := newRunning(t, "east")
+	s.edit(func(app *v1alpha1.AppService) {
+		app.Spec.Configuration = []v1alpha1.ConfigurationSource{{Kind: v1alpha1.ConfigurationConfigMap, Name: "settings"}}
+	})
+	s.waitForCache()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Image, app.Spec.Configuration = "web:2", nil })
+	s.waitForRevision(2)
+	s.revision = 2
+	s.reportReady("east")
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Replicas = new(int32(5)) })
+	s.waitForRevision(2)
+	s.checkRevisions(map[string]string{"web-1": "web:1", "web-2": "web:2"})
 }
 
 // Somebody has created an object with the name of the next revision since the history was read.

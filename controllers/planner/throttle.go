@@ -44,8 +44,8 @@ type appThrottle struct {
 	nextPlan  time.Time // the earliest time of the next plan
 	lastWrite time.Time
 	writes    *rate.Limiter
-	// isDelivering is set from the write of a plan until the write that says Ready.
-	isDelivering bool
+	// deliversUntil is set by the write of a plan, until one that says Ready.
+	deliversUntil time.Time
 	// retryTime is the earliest time of another plan of a generation whose objects the hub refused.
 	retryTime         time.Time
 	refusedGeneration int64
@@ -152,12 +152,12 @@ func (t *throttle) allowPlan(app types.UID) {
 	}
 }
 
-// isDelivering reports whether a plan of an AppService was written that has not led to Ready yet, as far
-// as this process knows.
-func (t *throttle) isDelivering(app types.UID) bool {
+// isDelivering reports whether a plan of an AppService was written a moment ago that has not led to Ready
+// yet, as far as this process knows.
+func (t *throttle) isDelivering(app types.UID, now time.Time) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.of(app).isDelivering
+	return now.Before(t.of(app).deliversUntil)
 }
 
 // recordWrite records that the status of an AppService was written.
@@ -169,18 +169,23 @@ func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	known.lastWrite = now
 }
 
-// recordDelivery records what a status that was written means for a delivery: another plan begins one,
-// which lasts until the status says Ready.
-func (t *throttle) recordDelivery(app *v1alpha1.AppService, next v1alpha1.AppServiceStatus) {
-	if isProgress(app, next) {
-		t.progress.take(app.UID)
+// recordDelivery records what a written plan means for a delivery: another plan begins one, which lasts
+// until the status says Ready, and for deliveryTime at most.
+func (t *throttle) recordDelivery(p planned, now time.Time) {
+	app := p.have.app.UID
+	if p.isProgress() {
+		t.progress.take(app, now)
 	} else {
-		t.progress.leave(app.UID)
+		t.progress.leave(app)
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	known := t.of(app.UID)
-	known.isDelivering = !isReady(next) && (known.isDelivering || isAnotherPlan(app.Status, next))
+	switch known := t.of(app); {
+	case isReady(p.next):
+		known.deliversUntil = time.Time{}
+	case p.isAnotherPlan():
+		known.deliversUntil = now.Add(deliveryTime)
+	}
 }
 
 // gapOf returns the minimum time between two status writes of an AppService. A status that some

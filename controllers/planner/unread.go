@@ -6,7 +6,6 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/planner/revise"
-	"github.com/fleetwright/fleetwright/controllers/revision"
 	"github.com/fleetwright/fleetwright/controllers/status"
 )
 
@@ -16,27 +15,11 @@ import (
 // What needs content waits: an edit of the template, the next cluster of a rollout, and the first
 // delivery to a cluster, which pod security would have to allow.
 
-// recallHistory adds the history to the facts as this process remembers it, if the facts have none yet.
-// Otherwise it reads the history. A new AppService has no revisions: this process has added the
-// finalizer, and revisions are stored after it.
-func (r *reviser) recallHistory(ctx context.Context, facts *revise.Facts) error {
-	if facts.History == nil && facts.Content == nil {
-		facts.History = r.histories.of(facts.App)
-		if facts.History == nil && facts.IsNew && facts.App.Status.Rollout.Revision == 0 {
-			facts.History = &revision.History{}
-		}
-		if facts.IsRemembered = facts.History != nil; facts.IsRemembered {
-			return nil
-		}
-	}
-	facts.IsRemembered = false
-	return r.readHistory(ctx, facts)
-}
-
 // readHistory adds the history to the facts. If the revisions cannot be listed, it adds why, so that
 // the rollout of the revision of the status goes on. Without that revision, nothing can be planned.
 func (r *reviser) readHistory(ctx context.Context, facts *revise.Facts) error {
 	app := facts.App
+	facts.IsRemembered = false
 	history, err := r.revisions.list(ctx, app)
 	switch {
 	case err == nil:

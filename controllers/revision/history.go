@@ -279,7 +279,7 @@ func (h History) Superfluous(app *v1alpha1.AppService, number int64) []*appsv1.C
 	if state.Revision == 0 { // the status was lost, and it is not known what the clusters run
 		return nil
 	}
-	used := append(inUse(app), state.Revision, state.StableRevision, state.PreviousRevision, number)
+	used := append(Named(app), number)
 	limit := DefaultHistoryLimit
 	if app.Spec.RevisionHistoryLimit != nil {
 		limit = int(*app.Spec.RevisionHistoryLimit)
@@ -295,6 +295,15 @@ func (h History) Superfluous(app *v1alpha1.AppService, number int64) []*appsv1.C
 		}
 	}
 	return superfluous
+}
+
+// Named returns the revisions that the status and the entries of an AppService name and that are not
+// deleted because of the limit, without duplicates.
+func Named(app *v1alpha1.AppService) []int64 {
+	state := app.Status.Rollout
+	numbers := append(inUse(app), state.Revision, state.StableRevision, state.PreviousRevision)
+	slices.Sort(numbers)
+	return slices.DeleteFunc(slices.Compact(numbers), func(number int64) bool { return number == 0 })
 }
 
 // inUse returns the revisions that entries name, without duplicates.

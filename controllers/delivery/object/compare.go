@@ -29,6 +29,8 @@ type comparison struct {
 	// not cover. Only a Deployment has them.
 	generation            int64
 	replicas, maxReplicas int32
+	// isOfVersion is set if an autoscaler was looked for: the next event is a reason to look again.
+	isOfVersion bool
 }
 
 // toCompare returns the comparison that is to be made. It returns the zero value if the hash does
@@ -45,18 +47,20 @@ func (d *decision) toCompare() comparison {
 	return c
 }
 
-// isSame reports whether another comparison has the same result.
-func (c comparison) isSame(other comparison) bool {
-	if c.object == nil || other.object == nil || !haveSameContent(c.object, other.object) {
+// repeats reports whether a comparison that was made has the same result.
+func (c comparison) repeats(made comparison) bool {
+	if c.object == nil || made.object == nil || !haveSameContent(c.object, made.object) {
 		return false
 	}
-	c.object = other.object
-	return c == other
+	if made.isOfVersion && c.object.GetResourceVersion() != made.object.GetResourceVersion() {
+		return false
+	}
+	c.object, c.isOfVersion = made.object, made.isOfVersion
+	return c == made
 }
 
 // haveSameContent reports whether two versions of an object do not differ in what is compared. Most
-// events of a Deployment change only its status. A resource version is no evidence without the UID, and
-// for a Deployment not even then: a member that was restored may use it again.
+// events of a Deployment change only its status. Other objects have few events, and their version says it.
 func haveSameContent(a, b client.Object) bool {
 	if a == b {
 		return true

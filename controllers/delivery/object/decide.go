@@ -31,8 +31,8 @@ func Decide(facts Facts, desired *unstructured.Unstructured) (Step, error) {
 		return d.blocked(d.current.Blocker(d.App.Spec.ConflictPolicy)), nil
 	}
 	compared := d.toCompare()
-	if compared.isSame(d.Memory.converged) && !d.current.needsStamp && !d.needsRecord() {
-		d.Memory.converged = compared // of the present object: the one before it may be freed
+	if compared.repeats(d.Memory.converged) && !d.current.needsStamp && !d.needsRecord() {
+		d.Memory.converged.object = compared.object // the one before it may be freed
 		return d.step(Unchanged), nil
 	}
 	d.Memory.converged = comparison{}
@@ -48,6 +48,7 @@ func Decide(facts Facts, desired *unstructured.Unstructured) (Step, error) {
 	}
 	if d.holdsAll {
 		d.Memory.converged = compared
+		d.Memory.converged.isOfVersion = d.Live.Scaling != ""
 	}
 	if d.needsRecord() {
 		return d.recordStep(), nil

@@ -184,3 +184,25 @@ func TestComparison_that_found_nothing_to_do_is_not_repeated(t *testing.T) {
 		})
 	}
 }
+
+// An autoscaler that scaled the Deployment may be gone when the next event comes.
+func TestComparison_that_found_an_autoscaler_is_repeated_after_an_event(t *testing.T) {
+	t.Parallel()
+	c := newCompared(t, "Deployment")
+	c.facts.App.Spec.ExternallyScaled = false
+	c.render("Deployment")
+	without, err := workload.WithoutReplicas(c.desired)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.existing.SetAnnotations(without.GetAnnotations())
+	c.existing.(*appsv1.Deployment).Spec.Replicas = new(int32(9))
+	c.facts.Live.Scaling = Scaled
+	c.expect(Unchanged)
+	c.facts.Live = Live{}
+	c.replace()
+	c.expect(Unchanged) // the same version
+	c.replace()
+	c.existing.SetResourceVersion("8")
+	c.expect(NeedLive)
+}

@@ -14,8 +14,6 @@ import (
 type Facts struct {
 	// App is the AppService with its current status.
 	App *v1alpha1.AppService
-	// IsNew is set if this process has seen the AppService without our finalizer.
-	IsNew bool
 	// Plan is the placement decision for each cluster, and Members are the members by name.
 	Plan    placement.Plan
 	Members map[string]*v1alpha1.MemberCluster
