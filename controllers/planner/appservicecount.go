@@ -147,7 +147,7 @@ func (c *counter) note(now time.Time) {
 	}
 }
 
-// takeChanges reports whether it is time to count, and begins to wait for the next change.
+// takeChanges reports whether it is time to count. If it is, the changes until now are no longer waiting.
 func (c *counter) takeChanges(now time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

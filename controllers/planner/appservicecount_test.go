@@ -67,7 +67,7 @@ func (s *fixture) waitForCounts(want map[string]int32) {
 	})
 }
 
-// A count waits for the changes that follow, but not for ever.
+// A count waits for the changes that follow, up to maxCountDelay.
 func TestAppServiceCount_is_made_when_nothing_changes(t *testing.T) {
 	t.Parallel()
 	c, begin := &counter{}, time.Unix(1000, 0)

@@ -17,8 +17,8 @@ const (
 	// progressInterval is the time between two writes of the planner, of any AppServices, that only
 	// show progress.
 	progressInterval = 300 * time.Millisecond
-	// deliveryTime is how long a delivery lasts at most, from its last plan. One cluster that never gets
-	// Ready must not delay for ever what an AppService says of the others.
+	// deliveryTime is how long a delivery lasts at most, from its last plan. A cluster that never gets
+	// Ready must not delay what the status says of the others.
 	deliveryTime = time.Minute
 	// maxProgressWait is the longest time until an AppService asks again: it may have moved up.
 	maxProgressWait = 2 * time.Second
@@ -83,7 +83,7 @@ func (p planned) isProgress() bool {
 	return app.Spec.Rollout == nil && len(p.decision.Notes) == 0 && len(p.decision.RequestErrors) == 0 &&
 		equality.Semantic.DeepEqual(withoutProgress(app.Status), withoutProgress(next)) &&
 		slices.EqualFunc(app.Status.Conditions, next.Conditions, sameReason) &&
-		compareEntries(app.Status.Clusters, next.Clusters, func(before, after v1alpha1.ClusterStatus) bool {
+		matchEntries(app.Status.Clusters, next.Clusters, func(before, after v1alpha1.ClusterStatus) bool {
 			return before.SamePlan(after) && isNearer(before, after)
 		}, app.IsDeleting())
 }
@@ -95,6 +95,7 @@ func withoutProgress(status v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus
 	return status
 }
 
+// sameReason reports whether two conditions differ at most in their message and their time.
 func sameReason(a, b metav1.Condition) bool {
 	return a.Type == b.Type && a.Status == b.Status && a.Reason == b.Reason && a.ObservedGeneration == b.ObservedGeneration
 }
@@ -107,15 +108,15 @@ func isNearer(before, after v1alpha1.ClusterStatus) bool {
 	return isSame || from >= 0 && to >= from && (after.Phase == v1alpha1.ClusterReady || after.Reason == "" || after.Reason == v1alpha1.ReasonRollingOut)
 }
 
-// compareEntries reports whether the same clusters have entries, and each compares to the one before. In a
-// deletion, entries may go.
-func compareEntries(before, after []v1alpha1.ClusterStatus, compares func(before, after v1alpha1.ClusterStatus) bool, mayGo bool) bool {
+// matchEntries reports whether the same clusters have entries, and each entry matches the one before.
+// During a deletion, entries may go.
+func matchEntries(before, after []v1alpha1.ClusterStatus, matches func(before, after v1alpha1.ClusterStatus) bool, mayGo bool) bool {
 	i := 0 // both are sorted by name
 	for _, entry := range after {
 		for mayGo && i < len(before) && before[i].Name < entry.Name {
 			i++
 		}
-		if i == len(before) || !compares(before[i], entry) {
+		if i == len(before) || !matches(before[i], entry) {
 			return false
 		}
 		i++
@@ -127,9 +128,10 @@ func compareEntries(before, after []v1alpha1.ClusterStatus, compares func(before
 func (p planned) isAnotherPlan() bool {
 	have, next := p.have.app.Status, p.next
 	return have.ObservedGeneration != next.ObservedGeneration ||
-		!compareEntries(have.Clusters, next.Clusters, v1alpha1.ClusterStatus.SamePlan, p.have.app.IsDeleting())
+		!matchEntries(have.Clusters, next.Clusters, v1alpha1.ClusterStatus.SamePlan, p.have.app.IsDeleting())
 }
 
+// isReady reports whether a status says Ready.
 func isReady(status v1alpha1.AppServiceStatus) bool {
 	return meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady)
 }

@@ -75,7 +75,7 @@ func TestProgress_that_is_over_lets_others_move_up(t *testing.T) {
 		t.Errorf("at first (-want +got):\n%s", diff)
 	}
 	turns.leave("b")
-	if diff := cmp.Diff([]time.Duration{0, 3 * i, i, 2 * i}, waits()); diff != "" { // b asks anew
+	if diff := cmp.Diff([]time.Duration{0, 3 * i, i, 2 * i}, waits()); diff != "" { // b asks again
 		t.Errorf("after one has left (-want +got):\n%s", diff)
 	}
 	turns.take("a", now)
@@ -208,7 +208,7 @@ func TestDelivery_lasts_from_a_plan_until_Ready(t *testing.T) {
 func TestProgress_of_many_deliveries_is_spread(t *testing.T) {
 	t.Parallel()
 	const count = 12
-	s := newFixture(t, "east", "west")
+	s, created := newFixture(t, "east", "west"), time.Now()
 	all := make([]*fixture, count)
 	for i := range all {
 		all[i] = s.also(fmt.Sprint("app-", i), func(*v1alpha1.AppServiceSpec) {})
@@ -222,7 +222,8 @@ func TestProgress_of_many_deliveries_is_spread(t *testing.T) {
 	for _, one := range all {
 		one.waitForSummary("Ready on east", func(sum v1alpha1.ClusterSummary) bool { return sum.Ready == 1 })
 	}
-	if took := time.Since(begin); took < (count-1)*progressInterval {
+	isDelivering := time.Since(created) < deliveryTime // not on a machine that stalls
+	if took := time.Since(begin); isDelivering && took < (count-1)*progressInterval {
 		t.Errorf("%d AppServices have shown their progress after %v", count, took)
 	}
 	if got := len(s.sent.lines()); got != count {
