@@ -188,7 +188,7 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 		to.Cache = o.Cache
 		to.Cache.ReaderFailOnMissingInformer = true // an omission must not start a cluster-wide watch
 		to.Cache.DefaultWatchErrorHandler = s.health.HandleError
-		to.Cache.NewInformer = s.newInformer
+		to.Cache.NewInformer, to.NewCache = s.newInformer, NewCache
 	})
 }
 

@@ -233,6 +233,7 @@ func (o *options) managerOptions(types *runtime.Scheme) manager.Options {
 	return manager.Options{
 		Scheme:                        types,
 		Cache:                         cache.Options{ByObject: cached},
+		NewCache:                      clusters.NewCache,
 		HealthProbeBindAddress:        o.probeAddress,
 		LeaderElection:                o.leaderElect,
 		LeaderElectionID:              "fleetwright",
