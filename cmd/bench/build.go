@@ -11,22 +11,22 @@ import (
 	"path/filepath"
 )
 
-// build builds the operators of the run, and returns the program of each writer: see [run.repeat].
-func (s settings) build(ctx context.Context, dir string) (map[string]string, error) {
+// build builds the operators of the run, and returns the writers in the order of their names.
+func (s settings) build(ctx context.Context, dir string) ([]contender, error) {
 	if s.base == "" {
 		say("building the operator")
 		program := filepath.Join(dir, operatorWriter)
-		return map[string]string{nakedWriter: "", operatorWriter: program}, buildOperator(ctx, ".", dir, program, s.profile)
+		return []contender{{name: nakedWriter}, {name: operatorWriter, program: program}}, buildOperator(ctx, ".", dir, program, s.profile)
 	}
 	say("building the operators of this tree and of %s", s.base)
-	programs := map[string]string{baseWriter: filepath.Join(dir, baseWriter), headWriter: filepath.Join(dir, headWriter)}
+	base, head := contender{name: baseWriter, program: filepath.Join(dir, baseWriter)}, contender{name: headWriter, program: filepath.Join(dir, headWriter)}
 	tree := filepath.Join(dir, "base-tree")
 	if err := extract(ctx, s.base, tree); err != nil {
 		return nil, err
 	}
-	return programs, errors.Join(
-		buildOperator(ctx, tree, dir, programs[baseWriter], false),
-		buildOperator(ctx, ".", dir, programs[headWriter], false),
+	return []contender{base, head}, errors.Join(
+		buildOperator(ctx, tree, dir, base.program, false),
+		buildOperator(ctx, ".", dir, head.program, false),
 		os.RemoveAll(tree),
 	)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"github.com/fleetwright/fleetwright/cmd/bench/karmada"
 	"github.com/fleetwright/fleetwright/internal/machine"
 )
 
@@ -16,6 +17,8 @@ const (
 	serverMemory = 350 << 20
 	// otherMemory is about what this process and the operator need.
 	otherMemory = 1 << 30
+	// peerMemory is about what the processes of a peer need.
+	peerMemory = 1 << 30
 )
 
 // check returns an error if this machine cannot run the benchmark.
@@ -29,12 +32,27 @@ func (s settings) check() error {
 	if _, err := os.Stat(configDir); err != nil {
 		missing = append(missing, errors.New("run the benchmark from the root of the repository"))
 	}
+	if s.peer != "" {
+		missing = append(missing, s.checkPeer())
+	}
 	return errors.Join(append(missing, machine.NeedCores(minCores), s.checkMemory(), s.checkFiles())...)
 }
 
+// checkPeer returns an error if a peer cannot be built or run.
+func (s settings) checkPeer() error {
+	if _, err := os.Stat(filepath.Join(s.bin, karmada.GarbageCollectorName)); err != nil {
+		return errors.Join(karmada.Check(), fmt.Errorf("%s lacks %s, which Karmada needs: run make tools", s.bin, karmada.GarbageCollectorName))
+	}
+	return karmada.Check()
+}
+
 func (s settings) checkMemory() error {
-	if err := machine.NeedMemory(int64(s.members+1)*serverMemory + otherMemory); err != nil {
-		return fmt.Errorf("%d API servers: %w: lower -members", s.members+1, err)
+	n, other := s.members+1, int64(otherMemory)
+	if s.peer != "" {
+		n, other = n+1, other+peerMemory
+	}
+	if err := machine.NeedMemory(int64(n)*serverMemory + other); err != nil {
+		return fmt.Errorf("%d API servers: %w: lower -members", n, err)
 	}
 	return nil
 }

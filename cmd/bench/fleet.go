@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
 	"github.com/fleetwright/fleetwright/internal/machine"
 )
 
@@ -22,7 +24,7 @@ type fleet struct {
 	kubelets   *kubelets
 }
 
-// writer is what is measured: the operator, or the naked writer.
+// writer is what is measured: the operator, the naked writer, or a peer.
 type writer interface {
 	// apply creates the objects of AppServices on every member.
 	apply(ctx context.Context, apps []app) error
@@ -30,8 +32,28 @@ type writer interface {
 	edit(ctx context.Context, apps []app) error
 	// remove deletes them.
 	remove(ctx context.Context, apps []app) error
-	// running returns the process.
-	running() *machine.Process
+	// running returns the processes.
+	running() []*machine.Process
+}
+
+// reporter is a writer with a hub, where it reports the state of the Deployments.
+type reporter interface {
+	writer
+	// reported returns what an object of the hub reports, and false if it is not an object that reports.
+	reported(object client.Object) (report, bool)
+	// start starts the processes again, and does not wait.
+	start() error
+	// kill kills the processes, as a crash does.
+	kill() error
+}
+
+// report is what the hub reports of an AppService.
+type report struct {
+	image string // that the user asked for
+	// isCurrent is set if the rest is about the present generation.
+	isCurrent     bool
+	readyMembers  int
+	readyReplicas int // the sum of the members
 }
 
 // withFleet starts a hub and members while a function runs.

@@ -27,6 +27,7 @@ import (
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/fleetwright/fleetwright/cmd/bench/karmada"
 	"github.com/fleetwright/fleetwright/internal/machine"
 )
 
@@ -43,6 +44,7 @@ type settings struct {
 	profile     bool
 	flags       []string // of the operator
 	base        string   // the commit to compare with, or nothing
+	peer        string   // the peer to compare with, or nothing
 }
 
 var (
@@ -84,13 +86,27 @@ func runBench(ctx context.Context, args []string) error {
 	if err := errors.Join(machine.EndWithParent(), s.check(), os.MkdirAll(s.out, 0o750)); err != nil {
 		return err
 	}
+	var peerPrograms karmada.Programs
+	if s.peer != "" {
+		say("building Karmada; some minutes the first time")
+		if peerPrograms, err = karmada.Build(ctx); err != nil {
+			return err
+		}
+	}
 	return withFleet(ctx, s, func(ctx context.Context, f *fleet) error {
-		programs, err := s.build(ctx, f.dir)
+		writers, err := s.build(ctx, f.dir)
 		if err != nil {
 			return err
 		}
-		r := &run{fleet: f, settings: s, delivered: delivered{}}
-		err = r.repeat(ctx, programs)
+		if s.peer != "" {
+			peers, err := f.addPeer(ctx, peerPrograms)
+			if err != nil {
+				return err
+			}
+			writers = append(peers, writers...)
+		}
+		r := &run{fleet: f, settings: s, delivered: delivered{}, peerVersion: peerPrograms.Version}
+		err = r.repeat(ctx, writers)
 		if s.base != "" {
 			return errors.Join(err, r.reportChanges())
 		}
@@ -112,6 +128,7 @@ func parse(args []string) (s settings, err error) {
 	flags.BoolVar(&s.profile, "profile", false, "leave CPU and heap profiles of the operator in each phase in -out, and CPU profiles of the hub and a member")
 	operatorFlags := flags.String("operator-flags", "", "more `flags` of the operator, separated by spaces, such as --member-qps=100")
 	flags.StringVar(&s.base, "base", "", "compare this tree with a `commit`, instead of the naked writer; fails if it is worse")
+	flags.StringVar(&s.peer, "peer", "", "also measure a `peer`: karmada, in two settings; the scenarios that it has are "+strings.Join(peerScenarios, ","))
 	if err := flags.Parse(args); err != nil {
 		return s, err
 	}
@@ -127,8 +144,8 @@ func parse(args []string) (s settings, err error) {
 			return s, fmt.Errorf("-scenarios: unknown scenario %q: use some of %s", scenario, strings.Join(known, ","))
 		}
 	}
-	if s.base != "" && s.profile {
-		return s, errors.New("-profile works without -base only")
+	if err := s.checkComparison(); err != nil {
+		return s, err
 	}
 	if s.members < 1 || s.apps < 2 || s.crowd < 1 || s.foreign < 1 || s.repetitions < 1 || s.rest <= 0 {
 		return s, errors.New("-members, -crowd, -foreign, -repeat and -rest must be positive, and -apps at least 2")
@@ -137,4 +154,17 @@ func parse(args []string) (s settings, err error) {
 		return s, err
 	}
 	return s, nil
+}
+
+// checkComparison returns an error if the flags ask for comparisons that exclude each other.
+func (s settings) checkComparison() error {
+	switch {
+	case s.base != "" && s.profile:
+		return errors.New("-profile works without -base only")
+	case s.peer != "" && s.peer != karmadaPeer:
+		return fmt.Errorf("-peer: unknown peer %q: use %s", s.peer, karmadaPeer)
+	case s.peer != "" && s.base != "":
+		return errors.New("-peer works without -base only: a run compares two commits, or the operator with a peer")
+	}
+	return nil
 }

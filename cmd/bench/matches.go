@@ -9,7 +9,7 @@ import (
 // isObject matches the Deployments and Services of AppServices.
 func isObject(apps []app) func(change) bool {
 	names := namesOf(apps)
-	return func(c change) bool { return !c.gone && c.cluster != hubName && names[c.name] }
+	return func(c change) bool { return !c.gone && !isHub(c.cluster) && names[c.name] }
 }
 
 // isGone matches the objects of AppServices that are gone, and the AppServices themselves.
@@ -39,11 +39,14 @@ func hasRevision(apps []app, revision string) func(change) bool {
 	}
 }
 
-// isAppService matches AppServices for which a function returns true.
-func isAppService(apps []app, is func(*v1alpha1.AppService) bool) func(change) bool {
+// isReported matches the objects of the hub whose report about AppServices a function accepts.
+func isReported(apps []app, by reporter, is func(report) bool) func(change) bool {
 	names := namesOf(apps)
 	return func(c change) bool {
-		a, ok := c.object.(*v1alpha1.AppService)
-		return ok && !c.gone && names[c.name] && is(a)
+		if c.gone || !isHub(c.cluster) || !names[c.name] {
+			return false
+		}
+		r, reports := by.reported(c.object)
+		return reports && is(r)
 	}
 }

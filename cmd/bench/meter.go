@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,9 +16,9 @@ import (
 type usage struct {
 	wall         time.Duration
 	writer, all  time.Duration            // CPU time of the writer; of the writer, the API servers and etcd
-	servers      map[string]time.Duration // CPU time of etcd, and of the API servers of the hub and of the members
+	servers      map[string]time.Duration // CPU time of etcd, of the API servers of the hub and of the members, and of each of several processes of the writer
 	taken        time.Duration            // CPU time that other programs used, and the host took away
-	peak         int64                    // memory of the writer, in bytes
+	peak         int64                    // memory of the writer, in bytes: the sum of the peaks of its processes
 	hubPeak      int64                    // memory of the hub
 	hub, members counts
 	content      contentReads
@@ -43,36 +44,38 @@ type meter struct {
 	stored       stored
 }
 
-// measure begins a phase of a writer. A writer of nil is one that starts in the phase.
-func (f *fleet) measure(ctx context.Context, writer *machine.Process) (*meter, error) {
+// measure begins a phase of the processes of a writer. Those of a writer that starts in the phase are
+// nil.
+func (f *fleet) measure(ctx context.Context, writer []*machine.Process) (*meter, error) {
 	m := &meter{fleet: f}
 	var err error
 	if m.hub, m.members, err = f.readRequests(ctx); err != nil {
 		return nil, err
 	}
-	if m.stored, err = f.servers.readStored(ctx, hubName); err != nil {
+	if m.stored, err = f.servers.readStored(ctx, f.servers.hub.name); err != nil {
 		return nil, err
 	}
 	if m.content, err = f.servers.readContentReads(); err != nil {
 		return nil, err
 	}
-	if writer != nil {
-		if err := writer.ResetPeakRSS(); err != nil {
+	for _, p := range append([]*machine.Process{f.servers.hub.process}, writer...) {
+		if err := p.ResetPeakRSS(); err != nil {
 			return nil, err
 		}
-	}
-	if err := f.servers.hub.process.ResetPeakRSS(); err != nil {
-		return nil, err
 	}
 	m.begin = time.Now()
 	m.cpu, m.own, m.host, err = f.readCPU()
 	return m, err
 }
 
-// readCPU returns the CPU times of the processes, of this process, and of the machine.
+// readCPU returns the CPU times of the processes, of this process, and of the machine. It leaves out
+// the hubs of other writers: what they use at rest counts as the CPU of other programs.
 func (f *fleet) readCPU() (map[*machine.Process]time.Duration, time.Duration, machine.Host, error) {
 	used := map[*machine.Process]time.Duration{}
 	for _, p := range f.group.Running() {
+		if isHub(p.Name) && p != f.servers.hub.process {
+			continue
+		}
 		cpu, err := p.CPU()
 		if err != nil && !p.HasExited() {
 			return nil, 0, machine.Host{}, err
@@ -84,8 +87,8 @@ func (f *fleet) readCPU() (map[*machine.Process]time.Duration, time.Duration, ma
 	return used, own, host, errors.Join(ownErr, hostErr)
 }
 
-// end ends the phase. The writer is the one that runs now.
-func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error) {
+// end ends the phase. The processes of the writer are those that run now.
+func (m *meter) end(ctx context.Context, writer []*machine.Process) (usage, error) {
 	u := usage{wall: time.Since(m.begin), servers: map[string]time.Duration{}}
 	cpu, own, host, err := m.fleet.readCPU()
 	if err != nil {
@@ -95,7 +98,11 @@ func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error)
 		used -= m.cpu[p] // a new process has used nothing before
 		u.all += used
 		switch {
-		case p == writer:
+		case slices.Contains(writer, p):
+			u.writer += used
+			if len(writer) > 1 {
+				u.servers[p.Name] += used
+			}
 		case p == m.fleet.servers.hub.process:
 			u.servers["the hub"] += used
 		case p.Name == standbyName:
@@ -106,10 +113,13 @@ func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error)
 			u.servers["the members"] += used
 		}
 	}
-	u.writer = cpu[writer] - m.cpu[writer]
 	u.taken = max(0, host.Busy+host.Steal-m.host.Busy-m.host.Steal-u.all-(own-m.own))
-	if u.peak, err = writer.PeakRSS(); err != nil {
-		return u, err
+	for _, p := range writer {
+		peak, err := p.PeakRSS()
+		if err != nil {
+			return u, err
+		}
+		u.peak += peak
 	}
 	if u.hubPeak, err = m.fleet.servers.hub.process.PeakRSS(); err != nil {
 		return u, err
@@ -124,7 +134,7 @@ func (m *meter) end(ctx context.Context, writer *machine.Process) (usage, error)
 		return u, err
 	}
 	u.content = content.minus(m.content)
-	now, err := m.fleet.servers.readStored(ctx, hubName)
+	now, err := m.fleet.servers.readStored(ctx, m.fleet.servers.hub.name)
 	u.stored, u.added = now, stored{objects: now.objects - m.stored.objects, events: now.events - m.stored.events, bytes: now.bytes - m.stored.bytes}
 	return u, err
 }

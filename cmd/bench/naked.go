@@ -228,4 +228,4 @@ func (n *naked) remove(ctx context.Context, apps []app) error {
 	return n.give(ctx, order{Delete: apps})
 }
 
-func (n *naked) running() *machine.Process { return n.process }
+func (n *naked) running() []*machine.Process { return []*machine.Process{n.process} }

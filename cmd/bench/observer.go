@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -13,6 +12,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/watch"
 	watchtools "k8s.io/client-go/tools/watch"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -41,15 +41,6 @@ type change struct {
 	objectKey
 	object client.Object
 	gone   bool
-}
-
-// expectation is a number of objects that shall reach a state.
-type expectation struct {
-	matches func(change) bool
-	missing int
-	reached map[objectKey]bool
-	last    time.Time // when the last one reached it
-	done    chan struct{}
 }
 
 func newObserver() *observer {
@@ -83,7 +74,7 @@ func (o *observer) observe(ctx context.Context, s *servers) error {
 // kind on the hub. There are none yet.
 func (o *observer) watch(ctx context.Context, on *server, list client.ObjectList) error {
 	selector := client.MatchingLabels{}
-	if on.name != hubName {
+	if !isHub(on.name) {
 		selector[v1alpha1.LabelManagedBy] = v1alpha1.ManagedBy
 	}
 	if err := on.api.List(ctx, list, selector); err != nil {
@@ -129,7 +120,7 @@ func (o *observer) see(cluster string, event watch.Event) {
 		o.fail(fmt.Errorf("a watch of %s: %v", cluster, event.Object))
 		return
 	}
-	c := change{objectKey{cluster, fmt.Sprintf("%T", object), object.GetName()}, object, event.Type == watch.Deleted}
+	c := change{objectKey{cluster, kindOf(object), object.GetName()}, object, event.Type == watch.Deleted}
 	o.mu.Lock()
 	o.lastChange[cluster] = now
 	if c.gone {
@@ -148,100 +139,13 @@ func (o *observer) see(cluster string, event watch.Event) {
 	}
 }
 
-// see reports whether nothing is missing any more.
-func (e *expectation) see(c change, now time.Time) bool {
-	if e.reached[c.objectKey] || !e.matches(c) {
-		return false
+// kindOf returns the kind in the key of an object: different for the templates on a peer's hub, which
+// are unstructured, and for the same objects on a member.
+func kindOf(object client.Object) string {
+	if u, ok := object.(*unstructured.Unstructured); ok {
+		return "template of " + u.GetKind()
 	}
-	e.reached[c.objectKey] = true
-	if e.missing--; e.missing > 0 {
-		return false
-	}
-	e.last = now
-	close(e.done)
-	return true
-}
-
-// expect returns an expectation that n objects match from now on, each at any time. Changes before
-// do not count.
-func (o *observer) expect(n int, matches func(change) bool) *expectation {
-	e := &expectation{matches: matches, missing: n, reached: map[objectKey]bool{}, done: make(chan struct{})}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.expectations[e] = true
-	return e
-}
-
-// expectState is expect, and the present state counts.
-func (o *observer) expectState(n int, matches func(change) bool) *expectation {
-	e := o.expect(n, matches)
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	for key, object := range o.present {
-		if o.expectations[e] && e.see(change{key, object, false}, time.Now()) {
-			delete(o.expectations, e)
-		}
-	}
-	return e
-}
-
-// await waits until nothing is missing, and returns when that was.
-func (o *observer) await(ctx context.Context, e *expectation, what string) (time.Time, error) {
-	select {
-	case <-e.done:
-		return e.last, nil
-	case <-o.failed:
-		return time.Time{}, o.err
-	case <-ctx.Done():
-		return time.Time{}, context.Cause(ctx)
-	case <-time.After(patience):
-		o.mu.Lock()
-		defer o.mu.Unlock()
-		return time.Time{}, fmt.Errorf("waited %s for %s: %d objects are missing", patience, what, e.missing)
-	}
-}
-
-// awaitState waits until n objects match, and the present state counts.
-func (o *observer) awaitState(ctx context.Context, n int, matches func(change) bool, what string) error {
-	_, err := o.await(ctx, o.expectState(n, matches), what)
-	return err
-}
-
-// patience is the longest time that a step may take.
-const patience = 10 * time.Minute
-
-// awaitMembers waits until n members are Ready.
-func (o *observer) awaitMembers(ctx context.Context, n int) error {
-	return o.awaitState(ctx, n, func(c change) bool {
-		member, ok := c.object.(*v1alpha1.MemberCluster)
-		return ok && member.IsReady()
-	}, "the members to be Ready")
-}
-
-// awaitQuiet waits until nothing has changed on any cluster for some time.
-func (o *observer) awaitQuiet(ctx context.Context, quiet time.Duration) error {
-	deadline := time.After(patience)
-	for {
-		o.mu.Lock()
-		var last time.Time
-		for _, at := range o.lastChange {
-			if at.After(last) {
-				last = at
-			}
-		}
-		o.mu.Unlock()
-		left := quiet - time.Since(last)
-		if left <= 0 {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-deadline:
-			return errors.New("the objects do not stop changing")
-		case <-time.After(left):
-		}
-	}
+	return fmt.Sprintf("%T", object)
 }
 
 // deployments returns the Deployments of all members, by cluster.
@@ -259,19 +163,22 @@ func (o *observer) deployments() map[string][]*appsv1.Deployment {
 
 // describe returns what writers set on the Deployment and the Service of an AppService on a member,
 // without what is different for every AppService.
-func (o *observer) describe(cluster, name string) (string, error) {
+func (o *observer) describe(cluster, name string) (delivery, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	deployment, hasDeployment := o.present[objectKey{cluster, "*v1.Deployment", name}].(*appsv1.Deployment)
 	service, hasService := o.present[objectKey{cluster, "*v1.Service", name}].(*corev1.Service)
 	if !hasDeployment || !hasService {
-		return "", fmt.Errorf("%s lacks the objects of %s", cluster, name)
+		return delivery{}, fmt.Errorf("%s lacks the objects of %s", cluster, name)
 	}
 	spec := service.Spec.DeepCopy()
 	spec.ClusterIP, spec.ClusterIPs = "", nil
-	content, err := json.Marshal([]any{
-		deployment.Labels, slices.Sorted(maps.Keys(deployment.Annotations)), deployment.Spec,
-		service.Labels, slices.Sorted(maps.Keys(service.Annotations)), spec,
+	specs, err := json.Marshal([]any{deployment.Spec, spec})
+	if err != nil {
+		return delivery{}, err
+	}
+	metadata, err := json.Marshal([]any{
+		deployment.Labels, slices.Sorted(maps.Keys(deployment.Annotations)), service.Labels, slices.Sorted(maps.Keys(service.Annotations)),
 	})
-	return string(content), err
+	return delivery{specs: string(specs), all: string(metadata) + string(specs)}, err
 }

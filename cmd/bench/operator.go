@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/internal/environment"
 	"github.com/fleetwright/fleetwright/internal/environment/kwok"
 	"github.com/fleetwright/fleetwright/internal/machine"
@@ -143,12 +144,12 @@ const editors = 32
 
 // apply creates AppServices.
 func (o *operator) apply(ctx context.Context, apps []app) error {
-	return o.each(ctx, apps, func(a app) error { return o.fleet.servers.hub.api.Create(ctx, a.appService()) })
+	return each(ctx, apps, func(a app) error { return o.fleet.servers.hub.api.Create(ctx, a.appService()) })
 }
 
 // edit edits AppServices.
 func (o *operator) edit(ctx context.Context, apps []app) error {
-	return o.each(ctx, apps, func(a app) error {
+	return each(ctx, apps, func(a app) error {
 		patch := fmt.Appendf(nil, `{"spec":{"image":%q}}`, a.Image)
 		return o.fleet.servers.hub.api.Patch(ctx, a.appService(), client.RawPatch("application/merge-patch+json", patch))
 	})
@@ -156,16 +157,31 @@ func (o *operator) edit(ctx context.Context, apps []app) error {
 
 // remove deletes AppServices.
 func (o *operator) remove(ctx context.Context, apps []app) error {
-	return o.each(ctx, apps, func(a app) error { return o.fleet.servers.hub.api.Delete(ctx, a.appService()) })
+	return each(ctx, apps, func(a app) error { return o.fleet.servers.hub.api.Delete(ctx, a.appService()) })
 }
 
-func (o *operator) each(ctx context.Context, apps []app, do func(app) error) error {
+// each calls a function for AppServices, many at a time.
+func each(ctx context.Context, apps []app, do func(app) error) error {
 	errs := make([]error, len(apps))
 	workqueue.ParallelizeUntil(ctx, editors, len(apps), func(i int) { errs[i] = do(apps[i]) })
 	return errors.Join(errs...)
 }
 
-func (o *operator) running() *machine.Process { return o.process }
+func (o *operator) running() []*machine.Process { return []*machine.Process{o.process} }
+
+func (o *operator) kill() error { return o.process.Kill() }
+
+// reported returns what an AppService reports.
+func (o *operator) reported(object client.Object) (report, bool) {
+	a, ok := object.(*v1alpha1.AppService)
+	if !ok {
+		return report{}, false
+	}
+	return report{
+		image: a.Spec.Image, isCurrent: a.Status.ObservedGeneration == a.Generation,
+		readyMembers: int(a.Status.Summary.Ready), readyReplicas: int(a.Status.Summary.ReadyReplicas),
+	}, true
+}
 
 // join joins the members with the given kubeconfigs, by name.
 func (f *fleet) join(ctx context.Context, kubeconfigs map[string][]byte) error {

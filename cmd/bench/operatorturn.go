@@ -7,10 +7,10 @@ import (
 	"syscall"
 )
 
-// operatorTurn is a turn of the operator, with the scenarios that only the operator has: it reports
-// a status, restarts from nothing, and shares members and a hub with others.
+// operatorTurn is a turn of the operator, with the scenarios that only the operator has: it shares
+// members and a hub with others.
 type operatorTurn struct {
-	*turn
+	*reportingTurn
 	operator *operator // the writer of the turn
 }
 
@@ -45,20 +45,6 @@ func (t *operatorTurn) measureAll(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-// many measures the scenarios with all AppServices.
-func (t *operatorTurn) many(ctx context.Context) error {
-	apps := batch("b2", t.apps)
-	if err := t.atOnce(ctx, apps); err != nil {
-		return err
-	}
-	if t.has("B4", "B5", "B6", "B15") {
-		if err := t.whileReady(ctx, apps); err != nil {
-			return err
-		}
-	}
-	return t.deleteAll(ctx, apps)
 }
 
 // besideBlackHoles is B7: B1 while a fifth of the members do not respond. Their API servers are

@@ -9,12 +9,30 @@ import (
 	"time"
 
 	"k8s.io/client-go/util/workqueue"
-
-	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
+// reportingTurn is a turn of a writer with a hub: it reports a status there, and restarts from nothing.
+type reportingTurn struct {
+	*turn
+	reporter reporter // the writer of the turn
+}
+
+// many measures the scenarios with all AppServices.
+func (t *reportingTurn) many(ctx context.Context) error {
+	apps := batch("b2", t.apps)
+	if err := t.atOnce(ctx, apps); err != nil {
+		return err
+	}
+	if t.has("B4", "B5", "B6", "B15") {
+		if err := t.whileReady(ctx, apps); err != nil {
+			return err
+		}
+	}
+	return t.deleteAll(ctx, apps)
+}
+
 // whileReady measures the scenarios that begin when the hub knows that all AppServices are Ready.
-func (t *operatorTurn) whileReady(ctx context.Context, apps []app) error {
+func (t *reportingTurn) whileReady(ctx context.Context, apps []app) error {
 	if err := t.awaitReady(ctx, apps); err != nil {
 		return err
 	}
@@ -37,17 +55,17 @@ func (t *operatorTurn) whileReady(ctx context.Context, apps []app) error {
 }
 
 // awaitReady waits until the hub knows that all Deployments are ready.
-func (t *operatorTurn) awaitReady(ctx context.Context, apps []app) error {
-	return t.observer.awaitState(ctx, len(apps), isAppService(apps, t.isReady), "the AppServices to be Ready")
+func (t *reportingTurn) awaitReady(ctx context.Context, apps []app) error {
+	return t.observer.awaitState(ctx, len(apps), isReported(apps, t.reporter, t.isReady), "the AppServices to be Ready")
 }
 
-func (t *operatorTurn) isReady(a *v1alpha1.AppService) bool {
-	return a.Status.ObservedGeneration == a.Generation && int(a.Status.Summary.Ready) == len(t.servers.members)
+func (t *reportingTurn) isReady(r report) bool {
+	return r.isCurrent && r.readyMembers == len(t.servers.members)
 }
 
 // status is B4: from the last member's write of a Deployment's status to the sum on the hub, for
 // one AppService after another and then for all at once.
-func (t *operatorTurn) status(ctx context.Context, apps []app) error {
+func (t *reportingTurn) status(ctx context.Context, apps []app) error {
 	t.kubelets.disable()
 	var took []float64
 	u, err := t.phase(ctx, "B4", func() error {
@@ -85,7 +103,7 @@ func (t *operatorTurn) status(ctx context.Context, apps []app) error {
 const unavailableTime = 30 * time.Second
 
 // unavailable is B15: all Deployments become unavailable at once, as when a registry is down, and stay so.
-func (t *operatorTurn) unavailable(ctx context.Context, apps []app) error {
+func (t *reportingTurn) unavailable(ctx context.Context, apps []app) error {
 	t.kubelets.disable()
 	u, err := t.phase(ctx, "B15", func() error {
 		begin := time.Now()
@@ -112,9 +130,9 @@ func (t *operatorTurn) unavailable(ctx context.Context, apps []app) error {
 
 // writeReady writes the status of Deployments on all members, with a number of ready pods. It
 // returns the seconds from the last response to the last sum on the hub.
-func (t *operatorTurn) writeReady(ctx context.Context, apps []app, ready int) (float64, error) {
-	sum := int32(ready * len(t.servers.members))
-	expected := t.observer.expect(len(apps), isAppService(apps, func(a *v1alpha1.AppService) bool { return a.Status.Summary.ReadyReplicas == sum }))
+func (t *reportingTurn) writeReady(ctx context.Context, apps []app, ready int) (float64, error) {
+	sum := ready * len(t.servers.members)
+	expected := t.observer.expect(len(apps), isReported(apps, t.reporter, func(r report) bool { return r.readyReplicas == sum }))
 	names := namesOf(apps)
 	var writes []func() error
 	for cluster, deployments := range t.observer.deployments() {
@@ -146,9 +164,9 @@ func together(ctx context.Context, functions []func() error) error {
 	return errors.Join(errs...)
 }
 
-// restart is B5: the operator is killed while everything has converged, an AppService is edited,
-// and the operator starts. The same edit without a restart shows which writes are the edit's.
-func (t *operatorTurn) restart(ctx context.Context, apps []app, when string) error {
+// restart is B5: the writer is killed while everything has converged, an AppService is edited, and
+// the writer starts. The same edit without a restart shows which writes are the edit's.
+func (t *reportingTurn) restart(ctx context.Context, apps []app, when string) error {
 	scenario := strings.TrimSpace("B5 " + when)
 	if err := t.observer.awaitQuiet(ctx, 2*settleTime); err != nil {
 		return err
@@ -162,21 +180,21 @@ func (t *operatorTurn) restart(ctx context.Context, apps []app, when string) err
 	if err != nil {
 		return err
 	}
-	if err := t.operator.process.Kill(); err != nil {
+	if err := t.reporter.kill(); err != nil {
 		return err
 	}
 	m, err := t.measure(ctx, nil)
 	if err != nil {
 		return err
 	}
-	took, err := t.editOne(ctx, apps[1], t.operator.start)
+	took, err := t.editOne(ctx, apps[1], t.reporter.start)
 	if err != nil {
 		return err
 	}
 	if err := t.observer.awaitQuiet(ctx, 2*settleTime); err != nil {
 		return err
 	}
-	u, err := m.end(ctx, t.operator.process)
+	u, err := m.end(ctx, t.reporter.running())
 	if err != nil {
 		return err
 	}
@@ -191,7 +209,7 @@ func (t *operatorTurn) restart(ctx context.Context, apps []app, when string) err
 
 // editOne edits an AppService, calls a function, and returns the seconds from that call until every
 // member has the edit. It waits until the AppService is Ready again.
-func (t *operatorTurn) editOne(ctx context.Context, one app, start func() error) (float64, error) {
+func (t *reportingTurn) editOne(ctx context.Context, one app, start func() error) (float64, error) {
 	edited := []app{{Name: one.Name, Image: image("3.0.0")}}
 	changed := t.observer.expect(len(t.servers.members), hasImage(edited))
 	if err := t.writer.edit(ctx, edited); err != nil {
@@ -201,7 +219,7 @@ func (t *operatorTurn) editOne(ctx context.Context, one app, start func() error)
 	if err != nil {
 		return 0, err
 	}
-	return took, t.observer.awaitState(ctx, 1, isAppService(edited, func(a *v1alpha1.AppService) bool {
-		return a.Spec.Image == edited[0].Image && t.isReady(a)
+	return took, t.observer.awaitState(ctx, 1, isReported(edited, t.reporter, func(r report) bool {
+		return r.image == edited[0].Image && t.isReady(r)
 	}), "the edited AppService to be Ready")
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/fleetwright/fleetwright/cmd/bench/figures"
+	"github.com/fleetwright/fleetwright/cmd/bench/karmada"
 )
 
 // goals are the goals of the operator.
@@ -77,16 +78,19 @@ func (s settings) goals() []figures.Goal {
 
 // document is the JSON file.
 type document struct {
-	At      time.Time        `json:"at"`
-	Commit  string           `json:"commit"`
-	Base    string           `json:"base,omitempty"` // the commit that it is compared with
-	Machine string           `json:"machine"`
-	Members int              `json:"members"`
-	Apps    int              `json:"apps"`
-	Rest    string           `json:"rest"`
-	Flags   []string         `json:"operatorFlags,omitempty"`
-	Goals   []figures.Result `json:"goals,omitempty"`
-	Samples figures.Samples  `json:"samples"`
+	At      time.Time `json:"at"`
+	Commit  string    `json:"commit"`
+	Base    string    `json:"base,omitempty"` // the commit that it is compared with
+	Machine string    `json:"machine"`
+	Members int       `json:"members"`
+	Apps    int       `json:"apps"`
+	Rest    string    `json:"rest"`
+	Flags   []string  `json:"operatorFlags,omitempty"`
+	Peer    string    `json:"peer,omitempty"` // with its release
+	// PeerFlags are the flags of the peer's processes beyond those of its chart, by writer.
+	PeerFlags map[string]karmada.Flags `json:"peerFlags,omitempty"`
+	Goals     []figures.Result         `json:"goals,omitempty"`
+	Samples   figures.Samples          `json:"samples"`
 }
 
 // report writes the results to files and prints the tables.
@@ -98,10 +102,14 @@ func (r *run) report() error {
 
 // document returns the samples and how they were measured.
 func (r *run) document() document {
-	return document{
+	d := document{
 		At: time.Now().UTC(), Commit: commit(), Base: r.base, Machine: describeMachine(), Members: r.members, Apps: r.apps, Rest: r.rest.String(),
 		Flags: r.settings.flags, Samples: r.samples,
 	}
+	if r.peer != "" {
+		d.Peer, d.PeerFlags = r.peer+" "+r.peerVersion, map[string]karmada.Flags{karmadaTunedWriter: karmada.Tuned()}
+	}
+	return d
 }
 
 // publish prints a text, and writes it and a document to files.
@@ -126,8 +134,16 @@ A value is the median and, in parentheses, the range. \* Other programs or the h
 machine or more, in at least half of the repetitions.
 
 %s
-%s`, d.At.Format("2 January 2006"), d.Commit, d.Machine, d.Members, d.Apps, repetitions, flags,
-		d.Samples.GoalTable(d.Goals, operatorWriter), d.Samples.FigureTable(nakedWriter, operatorWriter))
+%s%s`, d.At.Format("2 January 2006"), d.Commit, d.Machine, d.Members, d.Apps, repetitions, flags,
+		d.Samples.GoalTable(d.Goals, operatorWriter), d.Samples.FigureTable(nakedWriter, operatorWriter), d.peerTable())
+}
+
+// peerTable returns the table of the operator and a peer, or nothing.
+func (d document) peerTable() string {
+	if d.Peer == "" {
+		return ""
+	}
+	return fmt.Sprintf("\nThe peer is %s.\n\n%s", d.Peer, d.Samples.PeerTable(operatorWriter, nakedWriter, karmadaPeer, karmadaTunedWriter))
 }
 
 // compared are the figures of a comparison of two commits.

@@ -3,11 +3,11 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/fleetwright/fleetwright/cmd/bench/figures"
+	"github.com/fleetwright/fleetwright/cmd/bench/karmada"
 )
 
 // The names of the writers in the results.
@@ -24,24 +24,45 @@ type run struct {
 	*fleet
 	settings
 
-	samples   figures.Samples
-	delivered delivered
+	samples     figures.Samples
+	delivered   delivered
+	peerVersion string // or ""
+}
+
+// contender is a writer that takes turns.
+type contender struct {
+	name    string
+	program string // the operator's
+	peer    *peer  // or nil
+	flags   karmada.Flags
 }
 
 // repeat lets the writers take turns: the first one of a repetition is the last one of the next.
-// Each has a name and a program, which is empty for the naked writer.
-func (r *run) repeat(ctx context.Context, programs map[string]string) error {
-	names := slices.Sorted(maps.Keys(programs))
+func (r *run) repeat(ctx context.Context, writers []contender) error {
 	for repetition := range r.repetitions {
-		for _, name := range names {
-			say("repetition %d of %d: %s", repetition+1, r.repetitions, name)
-			if err := r.once(ctx, recorder{writerName: name, repetition: repetition}, programs[name]); err != nil {
-				return fmt.Errorf("repetition %d, %s: %w", repetition+1, name, err)
+		for _, w := range writers {
+			say("repetition %d of %d: %s", repetition+1, r.repetitions, w.name)
+			as := recorder{writerName: w.name, repetition: repetition}
+			measure := func() error { return r.once(ctx, as, w.program) }
+			if w.peer != nil {
+				measure = func() error { return r.oncePeer(ctx, as, w) }
+			}
+			if err := measure(); err != nil {
+				return fmt.Errorf("repetition %d, %s: %w", repetition+1, w.name, err)
 			}
 		}
-		slices.Reverse(names)
+		slices.Reverse(writers)
 	}
 	return nil
+}
+
+// oncePeer measures a peer once, in the scenarios that it has.
+func (r *run) oncePeer(ctx context.Context, as recorder, w contender) error {
+	t := &turn{fleet: r.fleet.withHub(w.peer.hub), settings: r.settings, recorder: as, delivered: r.delivered}
+	t.scenarios = slices.DeleteFunc(slices.Clone(r.scenarios), func(scenario string) bool { return !slices.Contains(peerScenarios, scenario) })
+	err := t.measureKarmada(ctx, w.peer, w.flags)
+	r.samples = append(r.samples, t.samples...)
+	return err
 }
 
 // once measures a writer once. The program is the operator's, or empty for the naked writer.
@@ -104,13 +125,25 @@ func (r *run) with(ctx context.Context, as recorder, program string, added *time
 }
 
 // delivered has the objects of the first AppService on a member, by writer.
-type delivered map[string]string
+type delivered map[string]delivery
 
-// check returns an error unless the operator and the naked writer deliver the same objects.
-func (d delivered) check(writerName, own string) error {
+// delivery is what writers set on the objects of an AppService: the specs, and also the labels and the
+// annotations.
+type delivery struct{ specs, all string }
+
+// check returns an error unless a writer and the naked writer deliver the same objects. A peer has
+// labels and annotations of its own, so only its specs are compared.
+func (d delivered) check(writerName string, own delivery) error {
 	d[writerName] = own
-	if naked := d[nakedWriter]; naked != "" && naked != own {
-		return fmt.Errorf("the objects differ\nof the naked writer: %s\nof the operator: %s", naked, own)
+	naked, hasNaked := d[nakedWriter]
+	for name, other := range d {
+		got, want := other.all, naked.all
+		if isPeer(name) {
+			got, want = other.specs, naked.specs
+		}
+		if hasNaked && got != want {
+			return fmt.Errorf("the objects differ\nof the naked writer: %s\nof %s: %s", want, name, got)
+		}
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -19,7 +18,6 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
-	certutil "k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -32,8 +30,14 @@ import (
 // startTimeout is the longest time until all API servers are ready on a busy machine.
 const startTimeout = 5 * time.Minute
 
-// hubName is the name of the hub. The members have the names of memberName.
-const hubName = "hub"
+// The names of the hubs: of the operator, and of Karmada. The members have the names of memberName.
+const (
+	hubName        = "hub"
+	karmadaHubName = "karmada-hub"
+)
+
+// isHub reports whether a name is that of a hub.
+func isHub(name string) bool { return name == hubName || name == karmadaHubName }
 
 // etcdName is the name of the process.
 const etcdName = "etcd"
@@ -55,10 +59,11 @@ type server struct {
 
 // servers are the API servers of a fleet and their etcd.
 type servers struct {
-	dir     string
-	etcd    string // the URL
-	hub     *server
-	members []*server
+	bin, dir string
+	etcd     string // the URL
+	shared   credentials
+	hub      *server // of the writer whose turn it is
+	members  []*server
 }
 
 func (s *servers) all() []*server { return append([]*server{s.hub}, s.members...) }
@@ -72,13 +77,6 @@ func (s *servers) kubeconfigs() map[string][]byte {
 	return all
 }
 
-// credentials are the files that all API servers share.
-type credentials struct {
-	certificate, key, tokens string
-	ca                       []byte
-	token                    string
-}
-
 // startServers starts etcd and the API servers, and waits until all are ready. A fleet shares one
 // etcd, and each API server has a prefix of its own in it.
 func startServers(ctx context.Context, group *machine.Group, bin, dir string, members int) (*servers, error) {
@@ -90,7 +88,7 @@ func startServers(ctx context.Context, group *machine.Group, bin, dir string, me
 	if err != nil {
 		return nil, err
 	}
-	s := &servers{dir: dir, etcd: "http://" + address(ports[0])}
+	s := &servers{bin: bin, dir: dir, shared: shared, etcd: "http://" + address(ports[0])}
 	peers := "http://" + address(ports[1])
 	etcd := exec.Command(filepath.Join(bin, "etcd"), "--data-dir="+filepath.Join(dir, "etcd"), "--unsafe-no-fsync", "--log-level=warn",
 		"--quota-backend-bytes="+strconv.Itoa(8<<30), "--auto-compaction-mode=periodic", "--auto-compaction-retention=5m",
@@ -117,25 +115,6 @@ func startServers(ctx context.Context, group *machine.Group, bin, dir string, me
 }
 
 func address(port int) string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(port)) }
-
-func writeCredentials(dir string) (credentials, error) {
-	c := credentials{
-		certificate: filepath.Join(dir, "server.crt"),
-		key:         filepath.Join(dir, "server.key"),
-		tokens:      filepath.Join(dir, "tokens.csv"),
-		token:       front.Token(),
-	}
-	certificate, key, err := certutil.GenerateSelfSignedCertKey("127.0.0.1", []net.IP{net.IPv4(127, 0, 0, 1)}, nil)
-	if err != nil {
-		return c, fmt.Errorf("create a certificate: %w", err)
-	}
-	_, c.ca = pem.Decode(certificate) // the CA's follows the server's
-	return c, errors.Join(
-		os.WriteFile(c.certificate, certificate, 0o600),
-		os.WriteFile(c.key, key, 0o600),
-		os.WriteFile(c.tokens, []byte(c.token+",admin,admin,system:masters\n"), 0o600),
-	)
-}
 
 func startServer(group *machine.Group, bin, dir, name, etcd string, port int, shared credentials, more ...string) (*server, error) {
 	s := &server{name: name, address: address(port), writes: &writeCounter{}}
@@ -189,13 +168,8 @@ func (s *servers) prepare(ctx context.Context) error {
 }
 
 func (s *server) prepare(ctx context.Context) (err error) {
-	if err := environment.Await(ctx, startTimeout, s.name+" to be ready", func(ctx context.Context) error {
-		if s.process.HasExited() {
-			return errors.New("it has exited")
-		}
-		return s.ready(ctx)
-	}); err != nil {
-		return fmt.Errorf("%w; its log ends:\n%s", err, tailOf(s.process.Log))
+	if err := s.awaitReady(ctx); err != nil {
+		return err
 	}
 	if s.name == hubName {
 		if err := environment.PrepareHub(ctx, s.api, filepath.Join(configDir, "crd", "bases")); err != nil {
@@ -209,6 +183,19 @@ func (s *server) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	return s.api.Create(ctx, newNamespace())
+}
+
+// awaitReady waits until the API server is ready.
+func (s *server) awaitReady(ctx context.Context) error {
+	if err := environment.Await(ctx, startTimeout, s.name+" to be ready", func(ctx context.Context) error {
+		if s.process.HasExited() {
+			return errors.New("it has exited")
+		}
+		return s.ready(ctx)
+	}); err != nil {
+		return fmt.Errorf("%w; its log ends:\n%s", err, tailOf(s.process.Log))
+	}
+	return nil
 }
 
 // ready returns an error unless the API server is ready.

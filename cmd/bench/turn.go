@@ -18,7 +18,8 @@ import (
 const settleTime = 2 * time.Second
 
 // turn is a turn of a writer: the writer starts, its scenarios are measured, and it ends. The
-// scenarios of all writers are methods of it; those of the operator alone are in [operatorTurn].
+// scenarios of all writers are methods of it. Those of writers with a hub are in [reportingTurn], and
+// those of the operator alone in [operatorTurn].
 type turn struct {
 	*fleet
 	settings // with the scenarios of this turn
@@ -59,7 +60,7 @@ func (t *turn) measureOperator(ctx context.Context, program string, hub []byte, 
 	if err := t.warmUp(ctx); err != nil {
 		return o.explain(err)
 	}
-	if err := (&operatorTurn{turn: t, operator: o}).measureAll(ctx); err != nil {
+	if err := (&operatorTurn{reportingTurn: &reportingTurn{t, o}, operator: o}).measureAll(ctx); err != nil {
 		return o.explain(err)
 	}
 	if err := o.stop(); err != nil {
@@ -91,11 +92,11 @@ func (t *turn) delete(ctx context.Context, apps []app) (float64, error) {
 	return t.timed(ctx, t.expectGone(apps), func() error { return t.writer.remove(ctx, apps) })
 }
 
-// expectGone expects that the objects of AppServices go from the members, and the AppServices from
-// the hub.
+// expectGone expects that the objects of AppServices go from the members, and what the user deleted
+// from the hub.
 func (t *turn) expectGone(apps []app) *expectation {
 	each := 2 * len(t.servers.members)
-	if _, isOperator := t.writer.(*operator); isOperator {
+	if _, hasHub := t.writer.(reporter); hasHub {
 		each++
 	}
 	return t.observer.expect(each*len(apps), isGone(apps))
@@ -187,6 +188,7 @@ func (t *turn) burst(ctx context.Context, scenario string, expected *expectation
 func since(begin, end time.Time) float64 { return max(0, end.Sub(begin).Seconds()) }
 
 var (
-	_ writer = (*naked)(nil)
-	_ writer = (*operator)(nil)
+	_ writer   = (*naked)(nil)
+	_ reporter = (*operator)(nil)
+	_ reporter = (*karmadaWriter)(nil)
 )

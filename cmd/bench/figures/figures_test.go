@@ -142,6 +142,16 @@ func TestTables(t *testing.T) {
 |---|---|---|---|---|
 | B1 | p50 | s | 0.11 (0.1–0.12) | 0.286 (0.212–0.36)\* |
 `},
+		{"peers", append(samples("karmada", 1, 2), all...).PeerTable("operator", "naked", "karmada", "other"), `| scenario | figure | unit | operator | naked | karmada | other | operator / karmada | operator / other |
+|---|---|---|---|---|---|---|---|---|
+| B1 | p50 | s | 0.286 (0.212–0.36)\* | 0.11 (0.1–0.12) | 1.5 (1–2) |  | 0.196 (0.18–0.212)\* |  |
+`},
+		{"figures of others", all.FigureTable("karmada"), `| scenario | figure | unit | karmada |
+|---|---|---|---|
+`},
+		{"peers without a figure of the peer", all.PeerTable("operator", "naked", "karmada"), `| scenario | figure | unit | operator | naked | karmada | operator / karmada |
+|---|---|---|---|---|---|---|
+`},
 		{"changes", ChangeTable(all.Compare([]Key{took}, "naked", "operator")), `| figure | base | head | change | |
 |---|---|---|---|---|
 | B1 p50 | 0.11 (0.1–0.12) | 0.286 (0.212–0.36)\* | +160 % | **worse** |

@@ -41,16 +41,20 @@ func (s Samples) GoalTable(results []Result, writer string) string {
 	return b.String()
 }
 
-// FigureTable returns a Markdown table of all figures that are not 0, a column for each writer.
+// FigureTable returns a Markdown table of all figures that are not 0 and that one of the writers has, a
+// column for each writer.
 func (s Samples) FigureTable(writers ...string) string {
 	var b strings.Builder
 	b.WriteString("| scenario | figure | unit | " + strings.Join(writers, " | ") + " |\n|---|---|---|" + strings.Repeat("---|", len(writers)) + "\n")
 	for _, key := range s.keys() {
-		row := []string{key.Scenario, key.Name, s.unit(key)}
-		for _, writer := range writers {
-			row = append(row, s.Summarize(key, writer).String())
+		if !s.has(key, writers) {
+			continue
 		}
-		b.WriteString("| " + strings.Join(row, " | ") + " |\n")
+		cells := []string{key.Scenario, key.Name, s.unit(key)}
+		for _, writer := range writers {
+			cells = append(cells, s.Summarize(key, writer).String())
+		}
+		b.WriteString(row(cells))
 	}
 	return b.String()
 }
