@@ -73,7 +73,7 @@ recording: build build-demo ## record docs/images/demo.svg: a terminal with comm
 
 .PHONY: bench bench-compare bench-members
 bench: ## compare the operator with a naked writer; some 40 minutes: BENCH='-repeat 3 -scenarios B1,B2 -profile'
-	$(call need,etcd kube-apiserver)
+	$(call need,etcd kube-apiserver $(if $(findstring -peer,$(BENCH)),kube-controller-manager))
 	exec go run ./cmd/bench $(BENCH)
 
 bench-compare: ## compare the operator with that of another commit, and fail if it is worse: BASE=<commit>
