@@ -4,12 +4,14 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,6 +31,8 @@ const (
 	maxPods = 50
 	// maxEvents is how many events of one pod are listed.
 	maxEvents = 50
+	// unknownCause is what an entry says if the pods must not be listed.
+	unknownCause = "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member"
 )
 
 // podDiagnosis is what was last found in the pods of a workload, for one generation of its entry.
@@ -42,10 +46,15 @@ type podDiagnosis struct {
 	waitsForVolumes bool
 }
 
-// forGeneration returns the diagnosis, or an empty one if it is of another generation.
-func (p podDiagnosis) forGeneration(generation int64, now time.Time) podDiagnosis {
-	if p.interval == 0 || p.generation != generation {
-		return podDiagnosis{generation: generation, next: now.Add(firstListing), interval: firstListing}
+// forEntry returns the diagnosis for the generation of an entry. If there is none, as after a restart, it
+// returns what the entry says about the pods of this generation, until they are listed.
+func (p podDiagnosis) forEntry(entry *v1alpha1.ClusterStatus, now time.Time) podDiagnosis {
+	if p.interval != 0 && p.generation == entry.Generation {
+		return p
+	}
+	p = podDiagnosis{generation: entry.Generation, next: now.Add(firstListing), interval: firstListing}
+	if entry.ObservedGeneration == entry.Generation && (diagnosis.IsOfPods(entry.Reason) || entry.Message == unknownCause) {
+		p.reason, p.message = entry.Reason, entry.Message
 	}
 	return p
 }
@@ -88,7 +97,7 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 		return seen, 0
 	}
 	now := time.Now()
-	last := t.memory.pods.forGeneration(t.entry.Generation, now)
+	last := t.memory.pods.forEntry(t.entry, now)
 	if soon := last.listed.Add(maxListingOfChanged); last.isChanged(t.objects.deployment) && soon.Before(last.next) {
 		last.next = soon
 	}
@@ -110,10 +119,11 @@ func (p podReader) list(ctx context.Context, app types.NamespacedName, deploymen
 	pods, err := p.lists.list(ctx, app, deployment, now)
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member", false
+		return "", unknownCause, false
 	case err != nil:
 		return "", "", false // they are listed again
 	}
+	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return metav1.GetControllerOf(&pod) == nil }) // no Deployment has such a pod
 	if first, _ := diagnosis.WaitingForVolumes(pods); first != nil {
 		waitsForVolumes = now.Sub(first.CreationTimestamp.Time) >= longVolumeWait
 	}

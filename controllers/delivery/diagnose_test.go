@@ -59,10 +59,17 @@ func (s *setup) makeUnavailable(conditions ...appsv1.DeploymentCondition) {
 // createPod creates a pod of the AppService on the member.
 func (s *setup) createPod(status corev1.PodStatus) *corev1.Pod {
 	s.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
+	pod := s.newPod()
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
 	s.must(onMember.Create(s.Context(), pod))
 	s.setPodStatus(pod, status)
+	return pod
+}
+
+// newPod returns a pod of the AppService's Deployment.
+func (s *setup) newPod() *corev1.Pod {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
+	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: s.app.Name, UID: "replica-set", Controller: new(true)}}
 	return pod
 }
 
@@ -173,10 +180,13 @@ func TestEntry_reports_that_listing_pods_is_forbidden(t *testing.T) {
 func TestEntry_ignores_other_pods(t *testing.T) {
 	t.Parallel()
 	s := unreadySetup(t)
-	other := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, Name: "other", Labels: workload.Selector("other")}}
-	other.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
-	s.must(onMember.Create(t.Context(), other))
-	s.setPodStatus(other, podtest.Waiting("ErrImagePull", "no"))
+	other, bare := s.newPod(), s.newPod()
+	other.Labels, bare.OwnerReferences = workload.Selector("other"), nil // somebody has created bare with our labels
+	for _, pod := range []*corev1.Pod{other, bare} {
+		pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
+		s.must(onMember.Create(t.Context(), pod))
+		s.setPodStatus(pod, podtest.Waiting("ErrImagePull", "no"))
+	}
 	seen := s.newReconciler().reportWithPods()
 	if seen.Reason != v1alpha1.ReasonRollingOut {
 		t.Errorf("reported %+v", seen)
@@ -301,10 +311,48 @@ func TestPodDiagnosis_is_of_one_generation(t *testing.T) {
 	fresh := func(generation int64) podDiagnosis {
 		return podDiagnosis{generation: generation, next: testTime.Add(firstListing), interval: firstListing}
 	}
-	last := podDiagnosis{}.forGeneration(1, testTime)
+	entryOf := func(generation int64) *v1alpha1.ClusterStatus { return &v1alpha1.ClusterStatus{Generation: generation} }
+	last := podDiagnosis{}.forEntry(entryOf(1), testTime)
 	last.reason = "x"
-	got := []podDiagnosis{last.forGeneration(1, testTime.Add(time.Hour)), last.forGeneration(2, testTime)}
+	got := []podDiagnosis{last.forEntry(entryOf(1), testTime.Add(time.Hour)), last.forEntry(entryOf(2), testTime)}
 	if diff := cmp.Diff([]podDiagnosis{last, fresh(2)}, got, cmp.AllowUnexported(podDiagnosis{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
+func TestPodDiagnosis_is_taken_over_from_the_entry(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		entry v1alpha1.ClusterStatus
+		want  reasonAndMessage
+	}{
+		"of pods":                  {v1alpha1.ClusterStatus{Generation: 2, ObservedGeneration: 2, Reason: v1alpha1.ReasonFailedMount, Message: "x"}, reasonAndMessage{v1alpha1.ReasonFailedMount, "x"}},
+		"of an unknown cause":      {v1alpha1.ClusterStatus{Generation: 2, ObservedGeneration: 2, Reason: v1alpha1.ReasonRolloutFailed, Message: unknownCause}, reasonAndMessage{v1alpha1.ReasonRolloutFailed, unknownCause}},
+		"of an earlier generation": {v1alpha1.ClusterStatus{Generation: 2, ObservedGeneration: 1, Reason: v1alpha1.ReasonFailedMount, Message: "x"}, reasonAndMessage{}},
+		"of the Deployment":        {v1alpha1.ClusterStatus{Generation: 2, ObservedGeneration: 2, Reason: v1alpha1.ReasonRolloutFailed, Message: "x"}, reasonAndMessage{}},
+	} {
+		got := podDiagnosis{}.forEntry(&test.entry, testTime)
+		if (reasonAndMessage{got.reason, got.message}) != test.want || !got.next.Equal(testTime.Add(firstListing)) {
+			t.Errorf("an entry with a reason %s: %+v, want %+v", name, got, test.want)
+		}
+	}
+}
+
+// A new process does not know the pods yet. It must not report that a failure is over, and then that it
+// begins again.
+func TestDiagnosis_stays_after_a_restart(t *testing.T) {
+	t.Parallel()
+	s := unreadySetup(t, podtest.Waiting("ErrImagePull", "no"))
+	before := s.newReconciler().reportWithPods()
+	if before.Reason != v1alpha1.ReasonImagePullBackOff {
+		t.Fatalf("reported %+v", before)
+	}
+	s.plan(func(entry *v1alpha1.ClusterStatus) {
+		entry.ObservedGeneration, entry.Phase, entry.Reason, entry.Message = entry.Generation, before.Phase, before.Reason, before.Message
+	})
+	s.sent.reset()
+	after, _ := s.newReconciler().reconcileOnce()
+	if diff := cmp.Diff(before, after); diff != "" || s.sent.count("GET pods") > 0 {
+		t.Errorf("reported after %d lists (-before +after):\n%s", s.sent.count("GET pods"), diff)
 	}
 }

@@ -12,14 +12,13 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/delivery/diagnosis/podtest"
-	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
 // createMountingPod creates a pod with a ConfigMap volume that has not started, and the kubelet's
 // events about it, in ascending order of time.
 func (s *setup) createMountingPod(says ...eventsv1.Event) {
 	s.Helper()
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: s.app.Namespace, GenerateName: s.app.Name + "-", Labels: workload.Selector(s.app.Name)}}
+	pod := s.newPod()
 	pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "web:1"}}
 	pod.Spec.Volumes = []corev1.Volume{{Name: "config"}}
 	pod.Spec.Volumes[0].ConfigMap = &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: "settings"}}

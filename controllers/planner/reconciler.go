@@ -215,10 +215,10 @@ func (p planned) isChanged() bool {
 // carryOut writes a plan, if it is due.
 func (r *Reconciler) carryOut(ctx context.Context, p planned) (reconcile.Result, error) {
 	app, now := p.have.app, time.Now()
-	if app.IsDeleting() && len(p.next.Clusters) == 0 {
+	isChanged := p.isChanged()
+	if app.IsDeleting() && len(p.next.Clusters) == 0 && (!isChanged || isGoneWithoutFinalizer(app)) {
 		return reconcile.Result{}, r.release(ctx, p)
 	}
-	isChanged := p.isChanged()
 	if !isChanged {
 		r.throttle.progress.leave(app.UID)
 	} else if wait := r.untilWrite(p, now); wait > 0 { // the tombstones stay until the entries can be written
@@ -277,6 +277,12 @@ func (r *Reconciler) write(ctx context.Context, p planned) error {
 // the hub refuses was planned, but for its template.
 func (r *Reconciler) isUnplanned(app *v1alpha1.AppService, now time.Time) bool {
 	return revise.IsEdited(app) && r.throttle.refusedRevision(app, now) == nil
+}
+
+// isGoneWithoutFinalizer reports whether an AppService that is being deleted goes with our finalizer, so
+// nobody reads its last status. With the finalizer of somebody else, it stays.
+func isGoneWithoutFinalizer(app *v1alpha1.AppService) bool {
+	return len(app.Finalizers) == 1 && controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer)
 }
 
 // release removes the finalizer of an AppService that no cluster runs any more.

@@ -287,6 +287,37 @@ func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 	s.waitForDeletion()
 }
 
+// The AppService stays, so its status must not name clusters that have nothing of it any more.
+func TestDeletion_with_the_finalizer_of_another_ends_with_a_true_status(t *testing.T) {
+	t.Parallel()
+	const other = "example.com/hold"
+	s := newRunning(t, "east")
+	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = append(app.Finalizers, other) })
+	s.delete()
+	s.waitForEntries(s.removingEntry("east"))
+	s.sent.reset()
+	s.report("east", s.removalConfirmed(s.transitionTime("east")))
+	wait.Eventually(t, func() error {
+		if s.readApp(); controllerutil.ContainsFinalizer(s.app, v1alpha1.Finalizer) {
+			return errors.New("our finalizer is still there")
+		}
+		return nil
+	})
+	s.waitForEntries()
+	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting,
+		"removed from all clusters; the AppService stays until others remove their finalizers: "+other)
+	if diff := cmp.Diff([]string{statusWrite, finalizer}, s.sent.lines()); diff != "" {
+		t.Errorf("sent (-want +got):\n%s", diff)
+	}
+	s.restart()
+	s.reconcileOnce()
+	if sent := s.sent.lines(); len(sent) > 0 {
+		t.Errorf("sent after a restart: %q", sent)
+	}
+	s.edit(func(app *v1alpha1.AppService) { app.Finalizers = nil })
+	s.waitForDeletion()
+}
+
 // staleClient is a client whose cache still has an old version of an AppService.
 type staleClient struct {
 	client.Client

@@ -3,6 +3,7 @@ package status
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
@@ -28,6 +29,10 @@ const maxAbandoned = 5
 // and the command that ends the wait for clusters that cannot be reached. If there are many of these,
 // the command has the first ones, and the next message has the next ones.
 func removing(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus) string {
+	if len(entries) == 0 {
+		others := slices.DeleteFunc(slices.Clone(app.Finalizers), func(finalizer string) bool { return finalizer == v1alpha1.Finalizer })
+		return "removed from all clusters; the AppService stays until others remove their finalizers: " + strings.Join(others, ", ")
+	}
 	var names, unreachable []string
 	for _, entry := range entries {
 		names = append(names, nameWithReason(entry, v1alpha1.ReasonRemoving))
