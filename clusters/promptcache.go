@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// NewCache returns a cache whose wait ends as soon as its informers are synced. That of
-// controller-runtime looks again every 100 ms only. Apart from that, it is the same.
+// NewCache returns a cache of controller-runtime, with one difference. Its wait ends as soon as the
+// informers are synced. Otherwise it would poll them every 100 ms, as it does after the first second.
 // docs/decisions/a-wait-for-caches-is-not-polled.md says why.
 func NewCache(config *rest.Config, options cache.Options) (cache.Cache, error) {
 	c := &promptCache{}
@@ -21,7 +21,7 @@ func NewCache(config *rest.Config, options cache.Options) (cache.Cache, error) {
 		create = toolscache.NewSharedIndexInformer
 	}
 	options.NewInformer = func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		return c.note(create(lw, object, resync, indexers))
+		return c.add(create(lw, object, resync, indexers))
 	}
 	var err error
 	c.Cache, err = cache.New(config, options)
@@ -36,24 +36,24 @@ type promptCache struct {
 	synced []toolscache.DoneChecker // of all informers so far
 }
 
-func (c *promptCache) note(created toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
+func (c *promptCache) add(created toolscache.SharedIndexInformer) toolscache.SharedIndexInformer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.synced = append(c.synced, created.HasSyncedChecker())
 	return created
 }
 
-// promptTime is how long a wait is prompt. After that it is controller-runtime's, which also knows
+// pollFreeTime is how long a wait does not poll. After that it is controller-runtime's, which also knows
 // when an informer was removed.
-const promptTime = time.Second
+const pollFreeTime = time.Second
 
 // WaitForCacheSync waits until all informers are synced, and returns false if the context ends before.
 func (c *promptCache) WaitForCacheSync(ctx context.Context) bool {
 	c.mu.Lock()
 	synced := c.synced
 	c.mu.Unlock()
-	prompt, cancel := context.WithTimeout(ctx, promptTime)
+	pollFree, cancel := context.WithTimeout(ctx, pollFreeTime)
 	defer cancel()
-	toolscache.WaitFor(prompt, "", synced...)
+	toolscache.WaitFor(pollFree, "", synced...)
 	return c.Cache.WaitForCacheSync(ctx)
 }

@@ -291,6 +291,12 @@ func IsPodFailure(reason string) bool {
 	return false
 }
 
+// IsOfPods reports whether a reason of an entry in status.clusters describes pods: a failure, or what they
+// wait for.
+func IsOfPods(reason string) bool {
+	return IsPodFailure(reason) || reason == ReasonPodsUnschedulable || reason == ReasonPodsNotReady
+}
+
 // Reasons why a cluster is not in the plan of an AppService (status.placement.excluded).
 const (
 	// ReasonNotNamed: spec.placement.clusterNames does not list the cluster.

@@ -17,8 +17,8 @@ const (
 	serverMemory = 350 << 20
 	// otherMemory is about what this process and the operator need.
 	otherMemory = 1 << 30
-	// peerMemory is about what the processes of a peer need.
-	peerMemory = 1 << 30
+	// peerMemory is about what the processes of a peer and its hub need.
+	peerMemory = 2 << 30
 )
 
 // check returns an error if this machine cannot run the benchmark.
@@ -49,7 +49,7 @@ func (s settings) checkPeer() error {
 func (s settings) checkMemory() error {
 	n, other := s.members+1, int64(otherMemory)
 	if s.peer != "" {
-		n, other = n+1, other+peerMemory
+		other += peerMemory
 	}
 	if err := machine.NeedMemory(int64(n)*serverMemory + other); err != nil {
 		return fmt.Errorf("%d API servers: %w: lower -members", n, err)

@@ -120,7 +120,7 @@ func settingsOf(apps []app) map[string]bool {
 // and copies too, because no garbage collector runs: they would change the revisions and block the
 // snapshots of the next AppServices of these names.
 func (c *configured) deleteWithSettings(ctx context.Context) error {
-	if _, err := c.delete(ctx, c.appServices); err != nil {
+	if err := c.delete(ctx, c.appServices); err != nil {
 		return err
 	}
 	if err := c.servers.hub.api.DeleteAllOf(ctx, &appsv1.ControllerRevision{}, client.InNamespace(namespace)); err != nil {

@@ -46,8 +46,7 @@ func (t *operatorTurn) besideCrowd(ctx context.Context) error {
 	t.add("B11", "new", "s", took, u)
 	t.add("B11", "all edits", "s", all, u)
 	t.addUsage("B11", u)
-	_, err = t.delete(ctx, slices.Concat(crowd, one))
-	return err
+	return t.delete(ctx, slices.Concat(crowd, one))
 }
 
 // restTime is how long the memory of the operator is sampled in B8.
@@ -77,8 +76,7 @@ func (t *operatorTurn) besideForeign(ctx context.Context) error {
 	if err := member.DeleteAllOf(ctx, &appsv1.Deployment{}, client.InNamespace(foreignNamespace)); err != nil {
 		return fmt.Errorf("delete the foreign Deployments: %w", err)
 	}
-	_, err := t.delete(ctx, apps)
-	return err
+	return t.delete(ctx, apps)
 }
 
 // weigh starts the operator again, and records its memory and goroutines at rest.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 
 	"github.com/fleetwright/fleetwright/cmd/bench/karmada"
 )
@@ -10,13 +11,13 @@ import (
 func (t *turn) measureKarmada(ctx context.Context, p *peer, flags karmada.Flags) error {
 	k := &karmadaWriter{peer: p, flags: flags}
 	t.writer = k
-	if err := k.start(); err != nil {
+	if err := errors.Join(k.serve(), k.start()); err != nil {
 		return err
 	}
 	if err := t.measureStarted(ctx, k); err != nil {
 		return k.explain(err)
 	}
-	return k.kill() // its API server would wait for the ends of watches
+	return errors.Join(k.kill(), kill(k.serving)) // its API server would wait for the ends of watches
 }
 
 // measureStarted measures Karmada whose processes have started.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -17,33 +18,50 @@ import (
 // a PropagationPolicy that selects both.
 type karmadaWriter struct {
 	*peer
-	flags     karmada.Flags
-	processes []*machine.Process
+	flags karmada.Flags
+	// serving are the aggregated API server and the webhook, and controllers are the rest.
+	serving, controllers []*machine.Process
 }
 
-// start starts the processes and does not wait.
-func (k *karmadaWriter) start() (err error) {
-	k.processes, err = k.installation.Start(k.flags)
+// serve starts the processes that serve a part of the hub's API, and does not wait.
+func (k *karmadaWriter) serve() (err error) {
+	k.serving, err = k.installation.Serve(k.flags)
 	return err
 }
 
-// kill kills the processes.
-func (k *karmadaWriter) kill() error {
+// start starts the controllers and does not wait.
+func (k *karmadaWriter) start() (err error) {
+	k.controllers, err = k.installation.Start(k.flags)
+	return err
+}
+
+// kill kills the controllers.
+func (k *karmadaWriter) kill() error { return kill(k.controllers) }
+
+func kill(processes []*machine.Process) error {
 	var errs []error
-	for _, p := range k.processes {
+	for _, p := range processes {
 		errs = append(errs, p.Kill())
 	}
 	return errors.Join(errs...)
 }
 
-func (k *karmadaWriter) running() []*machine.Process { return k.processes }
+// running returns the processes of Karmada itself. The garbage collector is a part of every hub.
+func (k *karmadaWriter) running() []*machine.Process {
+	return slices.DeleteFunc(slices.Concat(k.serving, k.controllers), func(p *machine.Process) bool { return p.Name == karmada.GarbageCollectorName })
+}
+
+// finishDeletions waits until nothing is left of what was deleted.
+func (k *karmadaWriter) finishDeletions(ctx context.Context) error {
+	return karmada.AwaitNothingLeft(ctx, k.hub.api)
+}
 
 // explain adds the ends of the logs to an error.
 func (k *karmadaWriter) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	for _, p := range k.processes {
+	for _, p := range slices.Concat(k.serving, k.controllers) {
 		err = fmt.Errorf("%w; the log of %s ends:\n%s", err, p.Name, tailOf(p.Log))
 	}
 	return err

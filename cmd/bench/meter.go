@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/fleetwright/fleetwright/cmd/bench/karmada"
 	"github.com/fleetwright/fleetwright/internal/machine"
 )
 
@@ -107,8 +108,8 @@ func (m *meter) end(ctx context.Context, writer []*machine.Process) (usage, erro
 			u.servers["the hub"] += used
 		case p.Name == standbyName:
 			u.servers[standbyName] += used
-		case p.Name == etcdName:
-			u.servers[etcdName] += used
+		case p.Name == etcdName, p.Name == karmada.GarbageCollectorName:
+			u.servers[p.Name] += used
 		default:
 			u.servers["the members"] += used
 		}

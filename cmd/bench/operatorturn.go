@@ -74,6 +74,5 @@ func (t *operatorTurn) besideBlackHoles(ctx context.Context) error {
 	if err := t.observer.awaitMembers(ctx, len(members)); err != nil {
 		return err
 	}
-	_, err := t.delete(ctx, apps)
-	return err
+	return t.delete(ctx, apps)
 }

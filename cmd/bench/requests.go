@@ -29,9 +29,14 @@ const eventVerb = "EVENT"
 var writeVerbs = []string{"POST", "PUT", "PATCH", "APPLY", "DELETE", "DELETECOLLECTION"}
 
 // isBackground reports whether API servers request a resource for themselves, and the writers do
-// not. API servers read ConfigMaps all the time and write them only at the start.
-func isBackground(verb, resource string) bool {
+// not. API servers read ConfigMaps all the time and write them only at the start. Requests that store
+// nothing, such as for a token, are no writes.
+func isBackground(verb, resource, subresource string) bool {
 	switch resource {
+	case "serviceaccounts":
+		return subresource == "token"
+	case "subjectaccessreviews", "selfsubjectaccessreviews", "tokenreviews":
+		return true
 	case "configmaps":
 		return !slices.Contains(writeVerbs, verb)
 	case "", "leases", "flowschemas", "prioritylevelconfigurations", "apiservices",
@@ -102,7 +107,7 @@ func parseRequests(metrics []byte) (counts, error) {
 	for _, metric := range families[name].GetMetric() {
 		labels := labelsOf(metric)
 		verb := labels["verb"]
-		if isBackground(verb, labels["resource"]) {
+		if isBackground(verb, labels["resource"], labels["subresource"]) {
 			continue
 		}
 		if labels["resource"] == "events" && verb != "GET" && verb != "LIST" && verb != "WATCH" {
@@ -136,7 +141,7 @@ func (w *writeCounter) read() counts {
 // wrap returns a round tripper that counts.
 func (w *writeCounter) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		if verb := verbOf(r); verb != "" && !isBackground(verb, resourceOf(r.URL.Path)) {
+		if verb := verbOf(r); verb != "" && !isBackground(verb, resourceOf(r.URL.Path), "") {
 			w.mu.Lock()
 			if w.all == nil {
 				w.all = counts{}

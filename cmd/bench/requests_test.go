@@ -17,6 +17,8 @@ apiserver_request_total{code="200",resource="configmaps",verb="GET"} 80
 apiserver_request_total{code="201",resource="events",verb="POST"} 5
 apiserver_request_total{code="200",resource="events",verb="LIST"} 2
 apiserver_request_total{code="200",resource="",verb="GET"} 9
+apiserver_request_total{code="201",resource="serviceaccounts",subresource="token",verb="POST"} 4
+apiserver_request_total{code="201",resource="subjectaccessreviews",subresource="",verb="POST"} 4
 apiserver_request_duration_seconds_count{verb="GET"} 4
 `))
 	if err != nil {

@@ -50,8 +50,7 @@ func (t *turn) oneByOne(ctx context.Context) error {
 	if err := t.delivered.check(t.writerName, own); err != nil {
 		return err
 	}
-	_, err = t.delete(ctx, apps)
-	return err
+	return t.delete(ctx, apps)
 }
 
 // atOnce is B2, all AppServices at once, and then perhaps B3.

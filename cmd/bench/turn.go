@@ -77,8 +77,7 @@ func (t *turn) warmUp(ctx context.Context) error {
 	if _, err := t.create(ctx, apps, len(t.servers.members)); err != nil {
 		return fmt.Errorf("warm up: %w", err)
 	}
-	_, err := t.delete(ctx, apps)
-	return err
+	return t.delete(ctx, apps)
 }
 
 // create creates AppServices, and returns the seconds until a number of members has both objects of
@@ -87,9 +86,21 @@ func (t *turn) create(ctx context.Context, apps []app, members int) (float64, er
 	return t.timed(ctx, t.observer.expect(2*members*len(apps), isObject(apps)), func() error { return t.writer.apply(ctx, apps) })
 }
 
-// delete deletes AppServices, and returns the seconds until all of their objects are gone.
-func (t *turn) delete(ctx context.Context, apps []app) (float64, error) {
-	return t.timed(ctx, t.expectGone(apps), func() error { return t.writer.remove(ctx, apps) })
+// delete deletes AppServices, and waits until all of their objects are gone.
+func (t *turn) delete(ctx context.Context, apps []app) error {
+	if _, err := t.timed(ctx, t.expectGone(apps), func() error { return t.writer.remove(ctx, apps) }); err != nil {
+		return err
+	}
+	return t.finishDeletions(ctx)
+}
+
+// finishDeletions waits until a writer has nothing left of what was deleted, so that the rest belongs to
+// no later phase. The operator's AppServices are gone last.
+func (t *turn) finishDeletions(ctx context.Context) error {
+	if k, isKarmada := t.writer.(*karmadaWriter); isKarmada {
+		return k.finishDeletions(ctx)
+	}
+	return nil
 }
 
 // expectGone expects that the objects of AppServices go from the members, and what the user deleted
@@ -169,7 +180,10 @@ func (t *turn) burst(ctx context.Context, scenario string, expected *expectation
 		if took, err = t.timed(ctx, expected, do); err != nil {
 			return err
 		}
-		return t.observer.awaitQuiet(ctx, settleTime)
+		if err := t.observer.awaitQuiet(ctx, settleTime); err != nil || scenario != "B9" {
+			return err
+		}
+		return t.finishDeletions(ctx)
 	})
 	if err != nil {
 		return err

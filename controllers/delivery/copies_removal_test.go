@@ -135,11 +135,12 @@ func TestCopies_are_applied_again_for_pods_that_wait_for_volumes(t *testing.T) {
 	c.must(err)
 	task, err = withConfiguration(task, c.named)
 	c.must(err)
-	reason, message, waits := podReader{w.memories.pods}.list(t.Context(), client.ObjectKeyFromObject(w.app), task.objects.deployment, time.Now().Add(longVolumeWait))
-	if !waits {
+	found, err := podReader{w.memories.pods}.list(t.Context(), client.ObjectKeyFromObject(w.app), task.objects.deployment, time.Now().Add(longVolumeWait))
+	c.must(err)
+	if !found.waitsForVolumes {
 		t.Fatal("the pod does not wait for its volumes")
 	}
-	task.memory.pods = task.memory.pods.with(task.objects.deployment, reason, message, waits, time.Now())
+	task.memory.pods = task.memory.pods.with(task.objects.deployment, found, time.Now())
 	c.must(w.restoreCopies(t.Context(), task))
 	if diff := cmp.Diff(c.allCopies("1", "1", "1"), c.copiesOnMember()); diff != "" {
 		t.Errorf("copies (-want +got):\n%s", diff)

@@ -69,7 +69,6 @@ type Deliverer struct {
 // snapshots come from their readers. A namespace that is created on a member gets the labels of pod
 // security and the selected ones.
 func New(hub cluster.Cluster, hubID string, older *reader.Reader, contents *snapshots.Reader, reporter Reporter, selected NamespaceLabels) *Deliverer {
-	go object.LoadSchema() // before the first delivery needs it
 	return &Deliverer{
 		hub:         hub,
 		events:      hub.GetEventRecorder(eventSource),

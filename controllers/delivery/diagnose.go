@@ -31,8 +31,6 @@ const (
 	maxPods = 50
 	// maxEvents is how many events of one pod are listed.
 	maxEvents = 50
-	// unknownCause is what an entry says if the pods must not be listed.
-	unknownCause = "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member"
 )
 
 // podDiagnosis is what was last found in the pods of a workload, for one generation of its entry.
@@ -46,15 +44,10 @@ type podDiagnosis struct {
 	waitsForVolumes bool
 }
 
-// forEntry returns the diagnosis for the generation of an entry. If there is none, as after a restart, it
-// returns what the entry says about the pods of this generation, until they are listed.
-func (p podDiagnosis) forEntry(entry *v1alpha1.ClusterStatus, now time.Time) podDiagnosis {
-	if p.interval != 0 && p.generation == entry.Generation {
-		return p
-	}
-	p = podDiagnosis{generation: entry.Generation, next: now.Add(firstListing), interval: firstListing}
-	if entry.ObservedGeneration == entry.Generation && (diagnosis.IsOfPods(entry.Reason) || entry.Message == unknownCause) {
-		p.reason, p.message = entry.Reason, entry.Message
+// forGeneration returns the diagnosis, or an empty one if it is of another generation.
+func (p podDiagnosis) forGeneration(generation int64, now time.Time) podDiagnosis {
+	if p.interval == 0 || p.generation != generation {
+		return podDiagnosis{generation: generation, next: now.Add(firstListing), interval: firstListing}
 	}
 	return p
 }
@@ -64,17 +57,23 @@ func (p podDiagnosis) isChanged(deployment *appsv1.Deployment) bool {
 	return p.deployment != "" && p.deployment != deployment.ResourceVersion
 }
 
-// with returns the diagnosis after the pods were listed.
-func (p podDiagnosis) with(deployment *appsv1.Deployment, reason, message string, waitsForVolumes bool, now time.Time) podDiagnosis {
+// with returns the diagnosis after the pods were listed: the reason and message of found.
+func (p podDiagnosis) with(deployment *appsv1.Deployment, found podDiagnosis, now time.Time) podDiagnosis {
 	limit := maxListing
-	if p.isChanged(deployment) || reason != p.reason || message != p.message {
+	if p.isChanged(deployment) || found.reason != p.reason || found.message != p.message {
 		limit = maxListingOfChanged
 	}
-	interval := min(2*p.interval, limit)
-	return podDiagnosis{
-		generation: p.generation, deployment: deployment.ResourceVersion,
-		listed: now, next: now.Add(interval), interval: interval, reason: reason, message: message, waitsForVolumes: waitsForVolumes,
-	}
+	found.generation, found.deployment, found.listed = p.generation, deployment.ResourceVersion, now
+	found.interval = min(2*p.interval, limit)
+	found.next = now.Add(found.interval)
+	return found
+}
+
+// afterError returns the diagnosis, which stays as it is, after the pods could not be listed.
+func (p podDiagnosis) afterError(now time.Time) podDiagnosis {
+	p.interval = min(2*p.interval, maxListingOfChanged)
+	p.next = now.Add(p.interval)
+	return p
 }
 
 // podReader lists the pods of a workload and their events from the member itself. A cache of them
@@ -97,43 +96,48 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 		return seen, 0
 	}
 	now := time.Now()
-	last := t.memory.pods.forEntry(t.entry, now)
+	last := t.memory.pods.forGeneration(t.entry.Generation, now)
 	if soon := last.listed.Add(maxListingOfChanged); last.isChanged(t.objects.deployment) && soon.Before(last.next) {
 		last.next = soon
 	}
 	if !now.Before(last.next) {
-		reason, message, waitsForVolumes := p.list(ctx, app, t.objects.deployment, now)
-		last = last.with(t.objects.deployment, reason, message, waitsForVolumes, now)
+		if found, err := p.list(ctx, app, t.objects.deployment, now); err != nil {
+			last = last.afterError(now)
+		} else {
+			last = last.with(t.objects.deployment, found, now)
+		}
 	}
 	t.memory.pods = last
 	p.lists.plan(app, t.objects.deployment, last.next)
 	if last.message != "" {
 		seen.Reason, seen.Message = cmp.Or(last.reason, seen.Reason), last.message
 	}
+	seen.PodsUnlisted = last.listed.IsZero()
 	return seen, last.next.Sub(now)
 }
 
 // list lists the pods of a Deployment once, and returns why they are not ready, and whether one of
 // them waits for its volumes for long.
-func (p podReader) list(ctx context.Context, app types.NamespacedName, deployment *appsv1.Deployment, now time.Time) (reason, message string, waitsForVolumes bool) {
+func (p podReader) list(ctx context.Context, app types.NamespacedName, deployment *appsv1.Deployment, now time.Time) (found podDiagnosis, err error) {
 	pods, err := p.lists.list(ctx, app, deployment, now)
 	switch {
 	case apierrors.IsForbidden(err):
-		return "", unknownCause, false
+		return podDiagnosis{message: "the cause is unknown: the credentials do not allow listing pods; apply config/member to the member"}, nil
 	case err != nil:
-		return "", "", false // they are listed again
+		return podDiagnosis{}, err
 	}
 	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool { return metav1.GetControllerOf(&pod) == nil }) // no Deployment has such a pod
 	if first, _ := diagnosis.WaitingForVolumes(pods); first != nil {
-		waitsForVolumes = now.Sub(first.CreationTimestamp.Time) >= longVolumeWait
+		found.waitsForVolumes = now.Sub(first.CreationTimestamp.Time) >= longVolumeWait
 	}
-	switch reason, message = diagnosis.MostSevere(pods); reason {
+	found.reason, found.message = diagnosis.MostSevere(pods)
+	switch found.reason {
 	case "", v1alpha1.ReasonPodsUnschedulable, v1alpha1.ReasonPodsNotReady:
-		if cause, detail := p.mountFailure(ctx, pods); cause != "" || reason == "" {
-			return cause, detail, waitsForVolumes
+		if cause, detail := p.mountFailure(ctx, pods); cause != "" || found.reason == "" {
+			found.reason, found.message = cause, detail
 		}
 	}
-	return reason, message, waitsForVolumes
+	return found, nil
 }
 
 // mountFailure returns why pods wait for their volumes, such as for a ConfigMap that the member

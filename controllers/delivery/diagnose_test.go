@@ -311,48 +311,43 @@ func TestPodDiagnosis_is_of_one_generation(t *testing.T) {
 	fresh := func(generation int64) podDiagnosis {
 		return podDiagnosis{generation: generation, next: testTime.Add(firstListing), interval: firstListing}
 	}
-	entryOf := func(generation int64) *v1alpha1.ClusterStatus { return &v1alpha1.ClusterStatus{Generation: generation} }
-	last := podDiagnosis{}.forEntry(entryOf(1), testTime)
+	last := podDiagnosis{}.forGeneration(1, testTime)
 	last.reason = "x"
-	got := []podDiagnosis{last.forEntry(entryOf(1), testTime.Add(time.Hour)), last.forEntry(entryOf(2), testTime)}
+	got := []podDiagnosis{last.forGeneration(1, testTime.Add(time.Hour)), last.forGeneration(2, testTime)}
 	if diff := cmp.Diff([]podDiagnosis{last, fresh(2)}, got, cmp.AllowUnexported(podDiagnosis{})); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 }
 
-func TestPodDiagnosis_is_taken_over_from_the_entry(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		entry v1alpha1.ClusterStatus
-		want  reasonAndMessage
-	}{
-		"of pods":                  {v1alpha1.ClusterStatus{Generation: 2, ObservedGeneration: 2, Reason: v1alpha1.ReasonFailedMount, Message: "x"}, reasonAndMessage{v1alpha1.ReasonFailedMount, "x"}},
-		"of an unknown cause":      {v1alpha1.ClusterStatus{Generation: 2, ObservedGeneration: 2, Reason: v1alpha1.ReasonRolloutFailed, Message: unknownCause}, reasonAndMessage{v1alpha1.ReasonRolloutFailed, unknownCause}},
-		"of an earlier generation": {v1alpha1.ClusterStatus{Generation: 2, ObservedGeneration: 1, Reason: v1alpha1.ReasonFailedMount, Message: "x"}, reasonAndMessage{}},
-		"of the Deployment":        {v1alpha1.ClusterStatus{Generation: 2, ObservedGeneration: 2, Reason: v1alpha1.ReasonRolloutFailed, Message: "x"}, reasonAndMessage{}},
-	} {
-		got := podDiagnosis{}.forEntry(&test.entry, testTime)
-		if (reasonAndMessage{got.reason, got.message}) != test.want || !got.next.Equal(testTime.Add(firstListing)) {
-			t.Errorf("an entry with a reason %s: %+v, want %+v", name, got, test.want)
-		}
-	}
-}
-
-// A new process does not know the pods yet. It must not report that a failure is over, and then that it
-// begins again.
-func TestDiagnosis_stays_after_a_restart(t *testing.T) {
+// A new process does not know the pods yet, and says so: the failure of the entry is not over.
+func TestPods_are_unlisted_until_a_list_succeeds(t *testing.T) {
 	t.Parallel()
 	s := unreadySetup(t, podtest.Waiting("ErrImagePull", "no"))
-	before := s.newReconciler().reportWithPods()
-	if before.Reason != v1alpha1.ReasonImagePullBackOff {
-		t.Fatalf("reported %+v", before)
+	w := s.newReconciler()
+	if seen, _ := w.reconcileOnce(); !seen.PodsUnlisted || seen.Reason != v1alpha1.ReasonRollingOut {
+		t.Errorf("before the list: reported %+v", seen)
 	}
-	s.plan(func(entry *v1alpha1.ClusterStatus) {
-		entry.ObservedGeneration, entry.Phase, entry.Reason, entry.Message = entry.Generation, before.Phase, before.Reason, before.Message
+	fails := true
+	s.sent.answers(func(request string) (*http.Response, error) {
+		if request != "GET pods" || !fails {
+			return nil, nil
+		}
+		return refuse(request, http.StatusInternalServerError, "no")(request)
 	})
-	s.sent.reset()
-	after, _ := s.newReconciler().reconcileOnce()
-	if diff := cmp.Diff(before, after); diff != "" || s.sent.count("GET pods") > 0 {
-		t.Errorf("reported after %d lists (-before +after):\n%s", s.sent.count("GET pods"), diff)
+	w.makeListingDue()
+	if seen, _ := w.reconcileOnce(); !seen.PodsUnlisted {
+		t.Errorf("after a list that failed: reported %+v", seen)
+	}
+	fails = false
+	w.makeListingDue()
+	listed, _ := w.reconcileOnce()
+	if listed.PodsUnlisted || listed.Reason != v1alpha1.ReasonImagePullBackOff {
+		t.Errorf("after a list: reported %+v", listed)
+	}
+	fails = true
+	w.makeListingDue()
+	again, _ := w.reconcileOnce()
+	if diff := cmp.Diff(listed, again); diff != "" {
+		t.Errorf("after another list that failed (-before +after):\n%s", diff)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/entries"
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
@@ -23,6 +24,7 @@ import (
 
 // Start dispatches the hub's changes to the members that they concern, until the context ends.
 func (d *Deliverer) Start(ctx context.Context) error {
+	go object.LoadSchema() // while the members connect
 	informer, err := d.hub.GetCache().GetInformer(ctx, &v1alpha1.AppService{})
 	if err != nil {
 		return fmt.Errorf("watch AppServices: %w", err)

@@ -39,6 +39,9 @@ type Observation struct {
 	Phase v1alpha1.ClusterPhase
 	// Reason and Message are copied to the entry. They are empty for Ready.
 	Reason, Message string
+	// PodsUnlisted is set if the Deployment is not ready, and its pods were not listed yet. What an entry
+	// says about pods of the same generation stays until then.
+	PodsUnlisted bool
 	// Applied is the newest generation that the member has applied, or 0.
 	Applied int64
 	// Replicas and ReadyReplicas are the pod counts in the status of the member's Deployment.

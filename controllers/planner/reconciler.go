@@ -216,7 +216,7 @@ func (p planned) isChanged() bool {
 func (r *Reconciler) carryOut(ctx context.Context, p planned) (reconcile.Result, error) {
 	app, now := p.have.app, time.Now()
 	isChanged := p.isChanged()
-	if app.IsDeleting() && len(p.next.Clusters) == 0 && (!isChanged || isGoneWithoutFinalizer(app)) {
+	if app.IsDeleting() && len(p.next.Clusters) == 0 && (!isChanged || hasOnlyOurFinalizer(app)) {
 		return reconcile.Result{}, r.release(ctx, p)
 	}
 	if !isChanged {
@@ -279,9 +279,9 @@ func (r *Reconciler) isUnplanned(app *v1alpha1.AppService, now time.Time) bool {
 	return revise.IsEdited(app) && r.throttle.refusedRevision(app, now) == nil
 }
 
-// isGoneWithoutFinalizer reports whether an AppService that is being deleted goes with our finalizer, so
-// nobody reads its last status. With the finalizer of somebody else, it stays.
-func isGoneWithoutFinalizer(app *v1alpha1.AppService) bool {
+// hasOnlyOurFinalizer reports whether our finalizer is the only one. Then an AppService that is being
+// deleted goes with it, and nobody reads a last status.
+func hasOnlyOurFinalizer(app *v1alpha1.AppService) bool {
 	return len(app.Finalizers) == 1 && controllerutil.ContainsFinalizer(app, v1alpha1.Finalizer)
 }
 

@@ -288,7 +288,7 @@ func TestAppService_without_entries_is_released_at_once(t *testing.T) {
 }
 
 // The AppService stays, so its status must not name clusters that have nothing of it any more.
-func TestDeletion_with_the_finalizer_of_another_ends_with_a_true_status(t *testing.T) {
+func TestDeletion_with_the_finalizer_of_another_ends_with_a_status_without_clusters(t *testing.T) {
 	t.Parallel()
 	const other = "example.com/hold"
 	s := newRunning(t, "east")
@@ -305,7 +305,7 @@ func TestDeletion_with_the_finalizer_of_another_ends_with_a_true_status(t *testi
 	})
 	s.waitForEntries()
 	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting,
-		"removed from all clusters; the AppService stays until others remove their finalizers: "+other)
+		"Fleetwright has finished with all clusters; the AppService stays until these finalizers are removed: "+other)
 	if diff := cmp.Diff([]string{statusWrite, finalizer}, s.sent.lines()); diff != "" {
 		t.Errorf("sent (-want +got):\n%s", diff)
 	}

@@ -21,6 +21,9 @@ const (
 	heldAsLastReady = "the plan chooses no cluster, and no other cluster is known to be ready" + toApprove
 )
 
+// podsUnlisted is an observation of a process that has not listed the pods yet.
+func podsUnlisted(seen *observation.Observation) { seen.PodsUnlisted = true }
+
 func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 	tests := map[string]struct {
 		in   rollout.Input
@@ -63,6 +66,21 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterPending, WithReason(v1alpha1.ReasonPending, ""), NeverObserved)),
 				Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "1 of 2 available"), Counting(2, 1)))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, "1 of 2 available"), WithPods(2, 1), Since(Now)),
+		},
+		"what an entry says about its pods stays until they are listed": {
+			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonImagePullBackOff, "no"), WithPods(2, 0))),
+				Observed("east", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRolloutFailed, "too late"), Counting(2, 1), podsUnlisted))),
+			want: onlyEast(v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonImagePullBackOff, "no"), WithPods(2, 1)),
+		},
+		"what an entry says about its pods goes with its phase": {
+			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonImagePullBackOff, "no"), WithPods(2, 0))),
+				Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, ""), Counting(2, 0), podsUnlisted))),
+			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithPods(2, 0), Since(Now)),
+		},
+		"what an entry says about the Deployment does not wait for its pods": {
+			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, "0 of 2 available"), WithPods(2, 0))),
+				Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "1 of 2 available"), Counting(2, 1), podsUnlisted))),
+			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, "1 of 2 available"), WithPods(2, 1)),
 		},
 		"a Ready observation is copied and has no message": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, "1 of 2 available"), WithPods(2, 1))),

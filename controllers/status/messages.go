@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/lineage"
@@ -31,7 +30,8 @@ const maxAbandoned = 5
 func removing(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus) string {
 	if len(entries) == 0 {
 		others := slices.DeleteFunc(slices.Clone(app.Finalizers), func(finalizer string) bool { return finalizer == v1alpha1.Finalizer })
-		return "removed from all clusters; the AppService stays until others remove their finalizers: " + strings.Join(others, ", ")
+		slices.Sort(others)
+		return wording.Bound("Fleetwright has finished with all clusters; the AppService stays until these finalizers are removed: " + wording.CapNames(others))
 	}
 	var names, unreachable []string
 	for _, entry := range entries {

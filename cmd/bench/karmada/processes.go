@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/internal/environment"
@@ -36,6 +37,8 @@ const GarbageCollectorName = "kube-controller-manager"
 type process struct {
 	name, program string
 	flags         []string
+	// serves is set for the aggregated API server and the webhook: they are a part of the API of the hub.
+	serves bool
 }
 
 // processes returns the processes with the flags of the chart. Leader election is off, as it is for
@@ -49,14 +52,14 @@ func (i *Installation) processes(more Flags) []process {
 			"--etcd-servers=" + i.Etcd, "--etcd-prefix=" + i.Prefix, "--tls-cert-file=" + i.file(certFile), "--tls-private-key-file=" + i.file(keyFile),
 			"--audit-log-path=-", "--audit-log-maxage=0", "--audit-log-maxbackup=0", "--tls-min-version=VersionTLS13",
 			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(ports.aggregated),
-		}, more.AggregatedAPIServer...)},
+		}, more.AggregatedAPIServer...), true},
 		{"karmada-webhook", i.program("webhook"), append(append(webhook,
 			"--bind-address=127.0.0.1", "--secure-port="+strconv.Itoa(ports.webhook), "--cert-dir="+i.file(webhookCerts),
-		), more.Webhook...)},
+		), more.Webhook...), true},
 		{"karmada-controller-manager", i.program("controller-manager"), append(append(manager,
 			"--leader-elect=false", "--cluster-status-update-frequency=10s", "--feature-gates=PropagateDeps=false",
-		), more.ControllerManager...)},
-		{"karmada-scheduler", i.program("scheduler"), append(append(scheduler, "--leader-elect=false"), more.Scheduler...)},
+		), more.ControllerManager...), false},
+		{"karmada-scheduler", i.program("scheduler"), append(append(scheduler, "--leader-elect=false"), more.Scheduler...), false},
 		{GarbageCollectorName, filepath.Join(i.Bin, "kube-controller-manager"), append([]string{
 			"--leader-elect=false", "--allocate-node-cidrs=true", "--node-cidr-mask-size=24", "--cluster-cidr=10.244.0.0/16",
 			"--service-cluster-ip-range=10.96.0.0/12", "--cluster-name=karmada", "--use-service-account-credentials=true",
@@ -65,7 +68,7 @@ func (i *Installation) processes(more Flags) []process {
 			"--cluster-signing-cert-file=" + i.file(caFile), "--cluster-signing-key-file=" + i.file(caKeyFile),
 			"--controllers=namespace,garbagecollector,serviceaccount-token,ttl-after-finished,bootstrapsigner,tokencleaner,csrcleaner,csrsigning,clusterrole-aggregation",
 			"--bind-address=127.0.0.1", "--secure-port=" + strconv.Itoa(ports.garbage),
-		}, more.GarbageCollector...)},
+		}, more.GarbageCollector...), false},
 	}
 }
 
@@ -76,10 +79,18 @@ func watched(metrics, health int) []string {
 
 func (i *Installation) program(name string) string { return filepath.Join(i.programs.dir, name) }
 
-// Start starts the processes, and does not wait.
-func (i *Installation) Start(more Flags) ([]*machine.Process, error) {
+// Serve starts the aggregated API server and the webhook, and does not wait.
+func (i *Installation) Serve(more Flags) ([]*machine.Process, error) { return i.start(more, true) }
+
+// Start starts the controllers, and does not wait.
+func (i *Installation) Start(more Flags) ([]*machine.Process, error) { return i.start(more, false) }
+
+func (i *Installation) start(more Flags, serves bool) ([]*machine.Process, error) {
 	var started []*machine.Process
 	for _, p := range i.processes(more) {
+		if p.serves != serves {
+			continue
+		}
 		cmd := exec.Command(p.program, append([]string{"--kubeconfig=" + i.kubeconfig, "--v=2"}, p.flags...)...)
 		process, err := i.Group.Start(p.name, cmd, i.file(p.name+".log"))
 		if err != nil {
@@ -122,6 +133,36 @@ func isHealthy(ctx context.Context, probes *http.Client, url string) error {
 	_ = response.Body.Close() // nothing of it is read
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("%s responds %s", url, response.Status)
+	}
+	return nil
+}
+
+// AwaitNothingLeft waits until Karmada has finished all deletions: the hub has no ResourceBinding, and no
+// Work of one, any more. Other Works are those of namespaces and of permissions.
+func AwaitNothingLeft(ctx context.Context, hub client.Client) error {
+	return environment.Await(ctx, cleanupTimeout, "Karmada to delete its ResourceBindings and Works", func(ctx context.Context) error {
+		return errors.Join(
+			isEmpty(ctx, hub, schema.GroupVersionKind{Group: "work.karmada.io", Version: "v1alpha2", Kind: "ResourceBinding"}),
+			isEmpty(ctx, hub, schema.GroupVersionKind{Group: "work.karmada.io", Version: "v1alpha1", Kind: "Work"}, client.HasLabels{bindingLabel}),
+		)
+	})
+}
+
+// cleanupTimeout is longer than Karmada with its default flags needs for the AppServices of a scenario.
+const cleanupTimeout = 5 * time.Minute
+
+// bindingLabel is on the Works of a ResourceBinding.
+const bindingLabel = "resourcebinding.karmada.io/permanent-id"
+
+// isEmpty returns an error unless the hub has no object of a kind.
+func isEmpty(ctx context.Context, hub client.Client, kind schema.GroupVersionKind, selected ...client.ListOption) error {
+	list := &unstructured.UnstructuredList{}
+	list.SetGroupVersionKind(kind)
+	if err := hub.List(ctx, list, append(selected, client.Limit(1))...); err != nil {
+		return err
+	}
+	if len(list.Items) > 0 {
+		return fmt.Errorf("%s %s is left", kind.Kind, list.Items[0].GetName())
 	}
 	return nil
 }

@@ -29,11 +29,6 @@ var bySeverity = []string{
 	v1alpha1.ReasonPodsUnschedulable, v1alpha1.ReasonPodsNotReady,
 }
 
-// IsOfPods reports whether a reason of an entry is that of pods.
-func IsOfPods(reason string) bool {
-	return reason == v1alpha1.ReasonFailedMount || slices.Contains(bySeverity, reason)
-}
-
 // MostSevere returns the most severe failure of the pods, and how many pods have it. It returns
 // nothing if no pod has a failure. Pods that are being deleted do not count.
 func MostSevere(pods []corev1.Pod) (reason, message string) {

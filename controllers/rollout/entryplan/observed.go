@@ -53,6 +53,7 @@ func (in *Input) explainsRemoval(previous *v1alpha1.ClusterStatus) bool {
 // are ready.
 func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	setCounts(entry, seen)
+	keepsReason := seen.PodsUnlisted && seen.Phase == entry.Phase && entry.ObservedGeneration == entry.Generation && v1alpha1.IsOfPods(entry.Reason)
 	applied := seen.Applied
 	if isOfOtherRevision(seen, *entry) {
 		applied = min(applied, entry.Generation-1)
@@ -63,7 +64,9 @@ func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observatio
 		entry.Phase, entry.Reason, entry.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, ""
 		return
 	}
-	entry.Phase, entry.Reason, entry.Message = seen.Phase, seen.Reason, wording.Bound(seen.Message)
+	if !keepsReason {
+		entry.Phase, entry.Reason, entry.Message = seen.Phase, seen.Reason, wording.Bound(seen.Message)
+	}
 }
 
 // answers reports whether an observation answers the desired state of an entry.
