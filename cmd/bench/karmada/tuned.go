@@ -3,8 +3,8 @@ package karmada
 import "slices"
 
 // Tuned returns more flags for a large fleet. The limits of requests are so high that they do not
-// matter here. Karmada's own report on 100 clusters raised them, too, to 200. More workers than 20 were
-// not faster: the processors were busy, and there were more conflicts. docs/benchmarks.md has what was tried.
+// matter here. Karmada's own report on 100 clusters raised them to 200. With 50 workers, 50 AppServices
+// took as long as with 20, more CPU time and more writes. docs/benchmarks.md has what was tried.
 func Tuned() Flags {
 	requests := []string{"--kube-api-qps=1000", "--kube-api-burst=2000"}
 	retries := []string{"--rate-limiter-qps=1000", "--rate-limiter-bucket-size=2000"}
