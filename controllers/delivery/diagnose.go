@@ -57,7 +57,8 @@ func (p podDiagnosis) isChanged(deployment *appsv1.Deployment) bool {
 	return p.deployment != "" && p.deployment != deployment.ResourceVersion
 }
 
-// with returns the diagnosis after the pods were listed: the reason and message of found.
+// with returns the diagnosis after the pods were listed. Found has only what they show: a reason, a
+// message, and whether one of them waits for its volumes.
 func (p podDiagnosis) with(deployment *appsv1.Deployment, found podDiagnosis, now time.Time) podDiagnosis {
 	limit := maxListing
 	if p.isChanged(deployment) || found.reason != p.reason || found.message != p.message {

@@ -50,7 +50,7 @@ func (in *Input) explainsRemoval(previous *v1alpha1.ClusterStatus) bool {
 // applyObservation sets the observed part of an entry. An observation that answers another plan (it
 // was reported without an entry, or for an earlier generation, another revision or another number
 // of replicas) sets only the counts. The same applies if it says Ready before the surging replicas
-// are ready.
+// are ready. While the pods are unlisted, what the entry says about them stays.
 func applyObservation(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	setCounts(entry, seen)
 	keepsReason := seen.PodsUnlisted && seen.Phase == entry.Phase && entry.ObservedGeneration == entry.Generation && v1alpha1.IsOfPods(entry.Reason)
