@@ -94,7 +94,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated verify-page verify-docs verify-workflows verify-checksums tidy lint vulnerabilities vet test test-ui e2e kind-images e2e-kind properties crash clock soak nightly
+.PHONY: verify verify-generated verify-page verify-docs verify-workflows verify-checksums tidy lint vulnerabilities vet test test-ui e2e kind-images e2e-kind explore properties crash clock soak nightly
 verify: verify-generated verify-page verify-docs verify-workflows verify-checksums tidy lint vulnerabilities ## run all checks that need no API server
 
 verify-generated: # check that the generated files are up to date
@@ -155,13 +155,16 @@ e2e-kind: build kind-images ## run the tests that need real nodes, on kind; FULL
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
 	PATH=$(BIN):$$PATH go test ./e2e/chart -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
+explore: ## explore every state of the decisions, within a bound, for two minutes: DEPTH=7 explores deeper, for an hour
+	go test ./internal/explore/fleet -run TestExplore -count=1 -timeout 3h -v $(if $(DEPTH),-explore.states=0 -explore.depth=$(DEPTH),-explore.states=60000 -explore.healthy=8)
+
 properties: ## test the properties of packages without API servers with 10,000 random cases each: CHECKS=1000
 	RAPID_SEED=0 RAPID_CHECKS=$(or $(CHECKS),10000) go test -vet=off -count=1 -timeout 5h $$(go list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./controllers/... | grep pgregory.net/rapid | grep -v internal/servertest | cut -d' ' -f1)
 
-crash: build ## kill the operator before and after every write request, with slices every eighth; some 40 minutes
+crash: build ## kill the operator before and after every write request, with slices every eighth; some 90 minutes
 	$(call need,$(CLUSTER))
-	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.slices=off -crash.every=1 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
-	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 60m -v -crash.slices=on -crash.every=8 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
+	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 150m -v -crash.slices=off -crash.every=1 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
+	PATH=$(BIN):$$PATH go test ./e2e/crash -count=1 -timeout 150m -v -crash.slices=on -crash.every=8 -crash.quiet=60s -crash.parallel=64 -rapid.checks=10
 
 clock: build ## run an operator whose clock is an hour off; the first time compiles everything, for some minutes
 	$(call need,$(CLUSTER))
@@ -172,7 +175,7 @@ soak: build ## disturb a fleet at random for an hour, then check that nothing wa
 	PATH=$(BIN):$$PATH exec go run ./e2e/soak -bin '$(BIN)' -length $(or $(SOAK),1h) -seed $(or $(SEED),0)
 
 nightly: ## run everything that .ci/run leaves out, at full size, with the race detector and random seeds; some four hours
-	@$(MAKE) --keep-going FULL=1 SOAK=10m verify vet test properties test-skew test-release test-ui e2e e2e-kind test-kind crash clock soak
+	@$(MAKE) --keep-going FULL=1 SOAK=10m verify vet test explore properties test-skew test-release test-ui e2e e2e-kind test-kind crash clock soak
 
 ## Try it
 

@@ -189,8 +189,8 @@ func TestMember_that_matches_again_is_no_longer_Removing(t *testing.T) {
 	since := s.transitionTime("east")
 	s.edit(func(app *v1alpha1.AppService) { app.Spec.Placement = nil })
 	surging := func(entry *v1alpha1.ClusterStatus) { entry.Surging = true }
-	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 2), surging))
-	s.report("east", s.removalConfirmed(since)) // an answer that arrives too late
+	s.waitForEntries(s.entry("east", v1alpha1.ClusterPending, applied(1, 2), surging)) // what was observed is from before the removal
+	s.report("east", s.removalConfirmed(since))                                        // an answer that arrives too late
 	s.waitForEntries(s.entry("east", v1alpha1.ClusterProgressing, applied(1, 0), surging))
 }
 

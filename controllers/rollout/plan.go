@@ -60,7 +60,7 @@ func Plan(in Input) Decision {
 	// 7. Set the transition time on entries whose phase changed.
 	entries := entryplan.Entries(plans, in.Now)
 	outcome, rolloutDeadlines := revisions.Finish(entries)
-	deadlines := slices.Concat(in.removal().Deadlines(entries, taken.Removals), rolloutDeadlines, reportDeadlines, in.recoveryDeadlines())
+	deadlines := slices.Concat(in.removal().Deadlines(entries, taken.Removals), rolloutDeadlines, reportDeadlines, in.recoveryDeadlines(), followUps(in, entries))
 	return Decision{
 		Outcome:           outcome,
 		StaleObservations: entryplan.StaleObservations(plans),

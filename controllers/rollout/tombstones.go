@@ -30,10 +30,14 @@ func (in Input) TombstoneOf(cluster string) v1alpha1.AbandonedAppService {
 // TombstonesToAdd returns the clusters whose MemberClusters need a tombstone before their entries
 // are dropped.
 func (in Input) TombstonesToAdd() []string {
+	return tombstonesFor(in, in.App.Status.Clusters)
+}
+
+func tombstonesFor(in Input, clusters []v1alpha1.ClusterStatus) []string {
 	var names []string
 	entries := in.entries()
-	for i := range in.App.Status.Clusters {
-		entry := &in.App.Status.Clusters[i]
+	for i := range clusters {
+		entry := &clusters[i]
 		switch member := in.Members[entry.Name]; {
 		case member == nil:
 			if entries.IsDetachmentOver(entry) && entries.NeedsTombstone(entry) && !in.App.Status.IsHubBehind() {

@@ -32,12 +32,13 @@ func (e *Plan) ForgetAvailability() {
 }
 
 // Reassign sets the desired revision of an entry. What was observed before is no answer to it, even if
-// it was observed with this revision: the cluster may have got another one in between.
+// it was observed with this revision: the cluster may have got another one in between, or lost the workload.
 func (e *Plan) Reassign(revision int64) {
 	e.Entry.Revision = revision
 	e.Entry.ObservedGeneration = min(e.Entry.ObservedGeneration, e.Entry.Generation-1)
 	e.IsReassigned = true
-	if e.Seen != nil && e.Seen.Revision == revision && e.Previous != nil && e.Previous.Revision != revision {
+	wasElsewhere := e.Previous != nil && (e.Previous.Revision != revision || e.Previous.Phase == v1alpha1.ClusterRemoving)
+	if e.Seen != nil && e.Seen.Revision == revision && wasElsewhere {
 		e.Seen, e.IsStale = nil, true
 	}
 	e.Refresh(e.Entry)

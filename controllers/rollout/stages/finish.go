@@ -8,10 +8,17 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
+// retryRecheck is after how long a failed revision is tried again, if a user asked for it before its
+// rollback had ended. No event may come.
+const retryRecheck = time.Second
+
 // Finish completes the decision with the final entries, and returns the times at which it may differ
 // although no input changes. Call it once: it changes how the decision judges the clusters.
 func (r *Rollout) Finish(entries []v1alpha1.ClusterStatus) (Outcome, []time.Time) {
 	deadlines := r.finish(entries)
+	if !RetriesRevision(r.in.App) && retries(r.in.App, &r.status.RolloutStatus) {
+		deadlines = append(deadlines, r.now.Add(retryRecheck))
+	}
 	outcome := Outcome{
 		Rollout:          r.status.RolloutStatus,
 		Transitions:      transitions(r.in.App.Status.Rollout, r.status.RolloutStatus),
@@ -55,6 +62,7 @@ func (r *Rollout) finish(entries []v1alpha1.ClusterStatus) []time.Time {
 			continue
 		}
 		s.count()
+		r.reportRefused(s)
 		r.status.Stages = append(r.status.Stages, s.status)
 	}
 	return append(deadlines, r.deadlines(entries)...)

@@ -164,7 +164,11 @@ func (r *requests) report(annotation, value string, problem RequestProblem) {
 // again. The planner then stores it as a new revision, so the annotation has its effect only once.
 // It has no effect before the rollback has ended, nor if it was set before the revision existed.
 func RetriesRevision(app *v1alpha1.AppService) bool {
-	state := app.Status.Rollout
+	return retries(app, &app.Status.Rollout)
+}
+
+// retries reports the same for the state that a decision leaves.
+func retries(app *v1alpha1.AppService, state *v1alpha1.RolloutStatus) bool {
 	failed := state.Phase == v1alpha1.RolloutHalted || state.Phase == v1alpha1.RolloutRolledBack
 	isRetried := strings.TrimSpace(app.Annotations[v1alpha1.AnnotationRetry]) == strconv.FormatInt(state.Revision, 10)
 	return failed && isRetried && !state.RetryRefused && state.Revision == state.FailedRevision

@@ -27,7 +27,6 @@ func (r *Rollout) recordRequests() {
 		isUnseen := s.isNew || r.areStagesEdited && (!s.hasBegun || len(s.clusters) == 0 && s.isUnfinished())
 		s.status.ApprovalRefused = asksApproval && (isUnseen || s.status.ApprovalRefused)
 		s.status.PromotionRefused = asksPromotion && (isUnseen || s.status.PromotionRefused)
-		r.reportRefused(s)
 		s.hasApproval, s.hasPromotion = asksApproval && !s.status.ApprovalRefused, asksPromotion && !s.status.PromotionRefused
 		isOver := state.Phase != v1alpha1.RolloutProgressing && state.Phase != v1alpha1.RolloutCompleted
 		if isOver || len(s.clusters) == 0 && s.status.Phase == v1alpha1.StageSkipped {
@@ -37,7 +36,8 @@ func (r *Rollout) recordRequests() {
 	}
 }
 
-// reportRefused adds the requests for a stage that were set too early to the errors.
+// reportRefused adds the requests for a stage that were set too early to the errors, once it is known which
+// stages the status has.
 func (r *Rollout) reportRefused(s *stage) {
 	number := strconv.FormatInt(r.status.Revision, 10)
 	if s.status.ApprovalRefused {

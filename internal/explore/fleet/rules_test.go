@@ -1,0 +1,516 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/api/equality"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/rollout/entryplan"
+	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
+	"github.com/fleetwright/fleetwright/internal/explore"
+)
+
+// step is a plan, with the states around it.
+type step struct {
+	*config
+	before, after state
+	planned
+}
+
+// rule is an invariant of each plan. It returns what is wrong, or "".
+type rule struct {
+	name  string
+	check func(*step) string
+}
+
+// rules state the invariants of docs/architecture.md and of package stages a second time, as simply as
+// possible, so that they do not repeat what the packages compute.
+var rules = []rule{
+	{"a decision twice is the same as once", (*step).repeats},
+	{"Unknown is called Unknown", (*step).knows},
+	{"what runs has an entry", (*step).records},
+	{"a cluster gets only the target or the stable revision", (*step).getsKnownRevision},
+	{"a cluster gets only a revision that is stored", (*step).getsStoredRevision},
+	{"a failed revision comes back to no cluster", (*step).keepsFailedAway},
+	{"no cluster gets another revision while the rollout is paused", (*step).pauses},
+	{"a cluster that nobody observes does not get the target", (*step).looksFirst},
+	{"a stage begins when the stages before it are proven", (*step).provesInOrder},
+	{"a stage that needs approval begins with one", (*step).asks},
+	{"no more clusters are updating than maxUnavailable", (*step).keepsBudget},
+	{"a cluster is available after minReadySeconds", (*step).waitsUntilAvailable},
+	{"a stage soaks before it is completed", (*step).soaks},
+	{"a completed stage stays completed", (*step).staysCompleted},
+	{"the stable revision was ready", (*step).provesStable},
+	{"a completed rollout was ready in each stage", (*step).provesCompleted},
+	{"a removal has a reason", (*step).removesWithIntent},
+	{"a removal waits for another cluster", (*step).removesWithReplacement},
+	{"few removals and scale-downs start without an edit", (*step).limitsRemovals},
+	{"without an edit, something keeps running", (*step).keepsServing},
+	{"no replica count is lower than in the plan", (*step).keepsReplicas},
+}
+
+// checkedPlan makes a plan and checks it by all rules.
+func (c *config) checkedPlan(s state) (state, bool, error) {
+	if s.isGone {
+		return s, false, nil
+	}
+	next, p := c.plan(s)
+	isWritten := !equality.Semantic.DeepEqual(s.app.Status, p.status)
+	if !isWritten && slices.Equal(next.history, s.history) && next.process == s.process && next.members == s.members && !next.isGone {
+		return s, false, nil
+	}
+	st := &step{config: c, before: s, after: next, planned: p}
+	for _, rule := range rules {
+		if problem := rule.check(st); problem != "" {
+			return s, false, &explore.RuleError{Rule: rule.name, Problem: problem}
+		}
+	}
+	return st.remember(), true, nil
+}
+
+// was returns the entry of a cluster before the plan, or nil. One that is being removed counts as none.
+func (st *step) was(cluster string) *v1alpha1.ClusterStatus {
+	if entry := st.before.app.Status.Cluster(cluster); entry != nil && entry.Phase != v1alpha1.ClusterRemoving {
+		return entry
+	}
+	return nil
+}
+
+// gets returns the entries that get another revision.
+func (st *step) gets() []v1alpha1.ClusterStatus {
+	var entries []v1alpha1.ClusterStatus
+	for _, entry := range st.status.Clusters {
+		had := int64(0)
+		if was := st.in.App.Status.Cluster(entry.Name); was != nil && (was.Phase != v1alpha1.ClusterRemoving || !entryplan.IsPlanned(entry)) {
+			had = was.Revision
+		}
+		if entry.Revision != had {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
+// getsTarget returns the entries that get the target, while it is rolled out.
+func (st *step) getsTarget() []v1alpha1.ClusterStatus {
+	before := st.before.app.Status.Rollout
+	if st.in.App.Spec.Rollout == nil || st.target() == before.StableRevision || st.target() == st.status.Rollout.StableRevision {
+		return nil
+	}
+	return slices.DeleteFunc(st.gets(), func(entry v1alpha1.ClusterStatus) bool { return entry.Revision != st.target() })
+}
+
+func (st *step) target() int64 { return st.in.Revision }
+
+// label returns the label of a cluster, which says to which stage it belongs.
+func (st *step) label(cluster string) string {
+	return st.before.members[indexOf(cluster)].object.Labels["stage"]
+}
+
+// stageOf returns the index of the stage of a cluster. A stage with a limit has the clusters that got the
+// target there.
+func (st *step) stageOf(cluster string) int {
+	for i, stage := range st.in.App.Spec.Rollout.Stages {
+		entry := st.status.Cluster(cluster)
+		switch {
+		case stage.Limit != nil && entry != nil && entry.Stage == stage.Name:
+			return i
+		case stage.Limit == nil && stage.ClusterSelector.MatchLabels["stage"] == st.label(cluster):
+			return i
+		}
+	}
+	return len(st.in.App.Spec.Rollout.Stages)
+}
+
+// stageName returns the name of a stage. That of the last one is not in the spec.
+func (st *step) stageName(i int) string {
+	if i < len(st.in.App.Spec.Rollout.Stages) {
+		return st.in.App.Spec.Rollout.Stages[i].Name
+	}
+	return stages.RestStage
+}
+
+// pace returns what applies to a stage.
+func (st *step) pace(i int) v1alpha1.RolloutStage {
+	spec := st.in.App.Spec.Rollout
+	stage := v1alpha1.RolloutStage{RolloutPace: spec.RolloutPace}
+	if i < len(spec.Stages) {
+		stage = spec.Stages[i]
+		if stage.MinReadySeconds == nil {
+			stage.MinReadySeconds = spec.MinReadySeconds
+		}
+		if stage.MaxUnavailable == nil {
+			stage.MaxUnavailable = spec.MaxUnavailable
+		}
+	}
+	return stage
+}
+
+func statusOf(rollout v1alpha1.RolloutStatus, stage string) v1alpha1.RolloutStageStatus {
+	for _, s := range rollout.Stages {
+		if s.Name == stage {
+			return s
+		}
+	}
+	return v1alpha1.RolloutStageStatus{}
+}
+
+func seconds(n *int32) time.Duration {
+	if n == nil {
+		return 0
+	}
+	return time.Duration(*n) * time.Second
+}
+
+// repeats checks that the next decisions change nothing. If one does, because the cluster of an entry that
+// ended is excluded for another reason, the decision before it says that it is to be made soon.
+func (st *step) repeats() string {
+	s, p := st.after, st.planned
+	for range 3 {
+		next, again := st.plan(s)
+		if equality.Semantic.DeepEqual(p.status, again.status) && slices.Equal(s.history, next.history) {
+			return ""
+		}
+		if p.decision.RecheckAfter != time.Second && !st.isDeleting() { // a deletion is planned again after some seconds
+			return "the status changes (-first +second):\n" + cmp.Diff(p.status, again.status)
+		}
+		s, p = next, again
+	}
+	return "the status changes again and again"
+}
+
+func (st *step) knows() string {
+	for _, entry := range st.status.Clusters {
+		if entry.Phase == v1alpha1.ClusterReady && !st.after.members[indexOf(entry.Name)].isReachable() {
+			return entry.Name + " cannot be reached and is Ready"
+		}
+	}
+	return ""
+}
+
+func (st *step) records() string {
+	for _, was := range st.before.app.Status.Clusters {
+		m := st.after.members[indexOf(was.Name)]
+		isForgotten := !m.object.HasSecret() && st.in.IsAbandoned(was.Name) // a user wants that
+		if m.exists && st.status.Cluster(was.Name) == nil && !m.object.IsAbandoned(uid) && !isForgotten {
+			return was.Name + " has a Deployment and no entry"
+		}
+	}
+	return ""
+}
+
+func (st *step) getsKnownRevision() string {
+	before, after := st.before.app.Status.Rollout, st.status.Rollout
+	for _, entry := range st.gets() {
+		switch {
+		case entry.Revision == 0:
+			return entry.Name + " lost its revision"
+		case !st.in.Plan.Find(entry.Name).Chosen():
+			return fmt.Sprintf("%s is not in the plan, and got revision %d", entry.Name, entry.Revision)
+		case entry.Revision != st.target() && entry.Revision != before.StableRevision && entry.Revision != after.StableRevision:
+			return fmt.Sprintf("%s got revision %d, which is neither the target nor stable", entry.Name, entry.Revision)
+		}
+	}
+	return ""
+}
+
+func (st *step) getsStoredRevision() string {
+	for _, entry := range st.gets() {
+		if !slices.ContainsFunc(st.after.history, func(stored storedRevision) bool { return stored.number == entry.Revision }) {
+			return fmt.Sprintf("%s got revision %d, which is not stored", entry.Name, entry.Revision)
+		}
+	}
+	return ""
+}
+
+func (st *step) keepsFailedAway() string {
+	for _, entry := range st.gets() {
+		if slices.Contains(st.before.memory.failed, entry.Revision) || entry.Revision == st.status.Rollout.FailedRevision {
+			return fmt.Sprintf("%s got revision %d, which failed", entry.Name, entry.Revision)
+		}
+	}
+	return ""
+}
+
+func (st *step) pauses() string {
+	spec := st.in.App.Spec
+	if !spec.Suspend && (spec.Rollout == nil || !spec.Rollout.Paused) {
+		return ""
+	}
+	for _, entry := range st.gets() {
+		if was := st.was(entry.Name); was != nil && was.Revision != 0 {
+			return fmt.Sprintf("%s got revision %d", entry.Name, entry.Revision)
+		}
+	}
+	return ""
+}
+
+func (st *step) looksFirst() string {
+	for _, entry := range st.getsTarget() {
+		was := st.was(entry.Name)
+		isServing := was != nil && was.Phase == v1alpha1.ClusterReady && was.Revision == st.before.app.Status.Rollout.StableRevision
+		if entry.Phase == v1alpha1.ClusterUnknown || isServing && st.in.ObservationOf(entry.Name) == nil {
+			return fmt.Sprintf("%s got revision %d", entry.Name, entry.Revision)
+		}
+	}
+	return ""
+}
+
+func (st *step) provesInOrder() string {
+	for _, entry := range st.getsTarget() {
+		for i := range st.stageOf(entry.Name) {
+			name := st.stageName(i)
+			hasBegun, isProven := st.isIn(st.before.memory.given, i, st.target()), st.isIn(st.before.memory.ready, i, st.target())
+			isPassed := isProven || st.isLetPass(v1alpha1.AnnotationPromote, name)
+			if phase := statusOf(st.status.Rollout, name).Phase; !isPassed && (hasBegun || phase != v1alpha1.StageSkipped) {
+				return fmt.Sprintf("%s got revision %d, and stage %s is %s and was never Ready with it", entry.Name, entry.Revision, name, phase)
+			}
+		}
+	}
+	return ""
+}
+
+// isIn reports whether a set has a revision for the clusters of a stage. Those of a stage with a limit may have
+// any label.
+func (st *step) isIn(set []revisionAt, i int, revision int64) bool {
+	stage := st.in.App.Spec.Rollout.Stages[i]
+	return slices.ContainsFunc(set, func(is revisionAt) bool {
+		return is.revision == revision && (stage.Limit != nil || is.at == stage.ClusterSelector.MatchLabels["stage"])
+	})
+}
+
+// isLetPass reports whether a user has approved or promoted a stage for the target.
+func (st *step) isLetPass(annotation, stage string) bool {
+	return slices.Contains(st.before.memory.approved, revisionAt{st.target(), annotation + "/" + stage})
+}
+
+func (st *step) asks() string {
+	for _, entry := range st.getsTarget() {
+		i := st.stageOf(entry.Name)
+		name := st.stageName(i)
+		isAllowed := st.isLetPass(v1alpha1.AnnotationApprove, name) || st.isLetPass(v1alpha1.AnnotationPromote, name)
+		if st.pace(i).Approval == v1alpha1.ApprovalRequired && !isAllowed && !st.status.Rollout.Undo {
+			return fmt.Sprintf("%s got revision %d, and nobody approved stage %s", entry.Name, entry.Revision, name)
+		}
+	}
+	return ""
+}
+
+func (st *step) keepsBudget() string {
+	for _, entry := range st.getsTarget() {
+		i := st.stageOf(entry.Name)
+		budget, updating := 1, 0
+		if limit := st.pace(i).MaxUnavailable; limit != nil {
+			budget = limit.IntValue()
+		}
+		if st.isLetPass(v1alpha1.AnnotationPromote, st.stageName(i)) {
+			continue
+		}
+		for _, other := range st.status.Clusters {
+			isInStage := st.in.Plan.Find(other.Name).Chosen() && st.stageOf(other.Name) == i
+			if isInStage && st.isUpdating(other) {
+				updating++
+			}
+		}
+		if updating > budget {
+			return fmt.Sprintf("%s got revision %d, and %d clusters of stage %s are updating", entry.Name, entry.Revision, updating, st.stageName(i))
+		}
+	}
+	return ""
+}
+
+// isUpdating reports whether a cluster has the target, its pods are not ready with it, and that is no
+// failure yet.
+func (st *step) isUpdating(entry v1alpha1.ClusterStatus) bool {
+	m := st.after.members[indexOf(entry.Name)]
+	isReady := m.exists && m.runs == entry.Revision && m.isUpdated && m.ready == m.replicas
+	if entry.Revision != st.target() || isReady || entry.Replicas == 0 || entry.UnavailableSince == nil || !entryplan.IsPlanned(entry) || entry.Impaired {
+		return false
+	}
+	isLate := st.in.Now.Sub(entry.UnavailableSince.Time) >= seconds(st.in.App.Spec.Rollout.ProgressDeadlineSeconds)
+	hasFailed := entry.Phase == v1alpha1.ClusterFailed && st.in.Now.Sub(entry.LastTransitionTime.Time) >= 3*time.Minute
+	return !isLate && !hasFailed
+}
+
+func (st *step) waitsUntilAvailable() string {
+	if st.in.App.Spec.Rollout == nil {
+		return ""
+	}
+	for _, entry := range st.status.Clusters {
+		was := st.was(entry.Name)
+		if was == nil || was.UnavailableSince == nil || entry.UnavailableSince != nil || was.Revision != entry.Revision || !st.in.Plan.Find(entry.Name).Chosen() {
+			continue
+		}
+		if was.AvailableReplicas > 0 { // it was available before, and has got back the pods that it had lost
+			continue
+		}
+		i := indexOf(entry.Name)
+		since := max(st.before.process.since, st.before.process.seenSince[i])
+		isGrowing := entry.Phase == v1alpha1.ClusterProgressing && min(was.ReadyReplicas, entry.ReadyReplicas) > 0 // an edit adds pods
+		if wait := seconds(st.pace(st.stageOf(entry.Name)).MinReadySeconds); entry.Phase != v1alpha1.ClusterReady && !isGrowing || st.in.Now.Sub(since.time().Time) < wait {
+			return fmt.Sprintf("%s is %s, was observed for %v, and counts as available", entry.Name, entry.Phase, st.in.Now.Sub(since.time().Time))
+		}
+	}
+	return ""
+}
+
+func (st *step) soaks() string {
+	before := st.before.app.Status.Rollout
+	wasStable, isStable := before.StableRevision == st.target(), st.status.Rollout.StableRevision == st.target()
+	if st.in.App.Spec.Rollout == nil || before.Undo || st.status.Rollout.Undo || wasStable && isStable {
+		return ""
+	}
+	for i, stage := range st.in.App.Spec.Rollout.Stages {
+		was, is := statusOf(before, stage.Name), statusOf(st.status.Rollout, stage.Name)
+		isCompleted := is.Phase == v1alpha1.StageCompleted && (was.Phase != v1alpha1.StageCompleted || before.Revision != st.target())
+		if !isCompleted || seconds(stage.SoakSeconds) == 0 || is.Promoted {
+			continue
+		}
+		if was.Phase != v1alpha1.StageSoaking || before.Revision != st.target() || st.in.Now.Sub(was.Since.Time) < seconds(stage.SoakSeconds) {
+			return fmt.Sprintf("stage %s was %s for %v", st.stageName(i), was.Phase, st.in.Now.Sub(was.Since.Time))
+		}
+	}
+	return ""
+}
+
+func (st *step) staysCompleted() string {
+	before := st.before.app.Status.Rollout
+	if before.Revision != st.status.Rollout.Revision || before.Strategy != st.status.Rollout.Strategy {
+		return ""
+	}
+	for _, was := range before.Stages {
+		if is := statusOf(st.status.Rollout, was.Name); was.Phase == v1alpha1.StageCompleted && is.Phase != v1alpha1.StageCompleted {
+			return fmt.Sprintf("stage %s was Completed and is %s", was.Name, is.Phase)
+		}
+	}
+	return ""
+}
+
+func (st *step) provesStable() string {
+	stable := st.status.Rollout.StableRevision
+	if stable == st.before.app.Status.Rollout.StableRevision || stable == 0 {
+		return ""
+	}
+	if !slices.ContainsFunc(st.before.memory.ready, func(is revisionAt) bool { return is.revision == stable }) {
+		return fmt.Sprintf("revision %d is stable, and was Ready nowhere", stable)
+	}
+	return ""
+}
+
+func (st *step) provesCompleted() string {
+	before, after := st.before.app.Status.Rollout, st.status.Rollout
+	isCompleted := after.Phase == v1alpha1.RolloutCompleted && (before.Phase != v1alpha1.RolloutCompleted || before.Revision != after.Revision)
+	if st.in.App.Spec.Rollout == nil || !isCompleted || before.Phase == "" || after.Revision == before.StableRevision {
+		return ""
+	}
+	for i := range st.in.App.Spec.Rollout.Stages {
+		name := st.stageName(i)
+		is := statusOf(after, name)
+		if is.Phase == v1alpha1.StageCompleted && !is.Promoted && !st.isIn(st.before.memory.ready, i, after.Revision) {
+			return fmt.Sprintf("revision %d was never Ready in stage %s", after.Revision, name)
+		}
+	}
+	return ""
+}
+
+// starts returns the entries whose removal starts.
+func (st *step) starts() []v1alpha1.ClusterStatus {
+	var entries []v1alpha1.ClusterStatus
+	for _, entry := range st.status.Clusters {
+		if entry.Phase == v1alpha1.ClusterRemoving && st.was(entry.Name) != nil {
+			entries = append(entries, entry)
+		}
+	}
+	return entries
+}
+
+func (st *step) isDeleting() bool { return !st.before.app.DeletionTimestamp.IsZero() }
+
+func (st *step) removesWithIntent() string {
+	for _, entry := range st.starts() {
+		if !st.isDeleting() && (st.in.PlanError != nil || st.in.Plan.Find(entry.Name).Chosen() || st.in.App.Spec.Suspend) {
+			return entry.Name + " is being removed"
+		}
+	}
+	return ""
+}
+
+func (st *step) removesWithReplacement() string {
+	for _, entry := range st.starts() {
+		accepted := st.before.app.Annotations[v1alpha1.AnnotationAcceptRemovals] != "" || entry.Transition.Accepted
+		unready := st.before.app.Annotations[v1alpha1.AnnotationAcceptUnready] != "" || st.in.IsAbandoned(entry.Name)
+		wanted := st.in.App.DesiredReplicas() > 0 && entry.ReadyReplicas > 0
+		anyChosen := st.chosenBits() != 0
+		if st.isDeleting() || !wanted || unready {
+			continue
+		}
+		isAnyReady := slices.ContainsFunc(st.status.Clusters, func(other v1alpha1.ClusterStatus) bool {
+			return other.Phase == v1alpha1.ClusterReady && st.in.Plan.Find(other.Name).Chosen()
+		})
+		switch {
+		case anyChosen && !isAnyReady:
+			return "the removal from " + entry.Name + " starts, and no cluster of the plan is Ready"
+		case st.serving(st.status) > 0:
+		case !anyChosen && !accepted:
+			return "no cluster is chosen, and the removal from " + entry.Name + ", the last one that is ready, starts without approval"
+		case anyChosen && st.leftBits()&(1<<indexOf(entry.Name)) != 0:
+			return "the removal from " + entry.Name + " starts without an edit, and no cluster that is ready remains"
+		}
+	}
+	return ""
+}
+
+func (st *step) limitsRemovals() string {
+	if st.isDeleting() {
+		return ""
+	}
+	recent := len(st.unintended())
+	for _, start := range st.before.memory.removals {
+		if st.before.now-start < hour {
+			recent++
+		}
+	}
+	if len(st.unintended()) > 0 && recent > 1 { // the limit for so few clusters is one
+		return fmt.Sprintf("%d removals and scale-downs without an edit have started within an hour", recent)
+	}
+	return ""
+}
+
+// serving returns the number of clusters that keep running replicas that are known to be ready now.
+func (st *step) serving(status v1alpha1.AppServiceStatus) int {
+	n := 0
+	for _, entry := range status.Clusters {
+		now := st.status.Cluster(entry.Name)
+		isGone := entry.Phase == v1alpha1.ClusterRemoving || entry.Phase == v1alpha1.ClusterDetached || now == nil || now.Phase == v1alpha1.ClusterPending
+		if !isGone && st.after.members[indexOf(entry.Name)].isReachable() && min(now.ReadyReplicas, entry.Replicas) > 0 {
+			n++
+		}
+	}
+	return n
+}
+
+func (st *step) keepsServing() string {
+	annotations := st.before.app.Annotations
+	isAccepted := annotations[v1alpha1.AnnotationAcceptUnready] != "" || annotations[v1alpha1.AnnotationAcceptRemovals] != ""
+	isAsked := st.before.memory.isEdited || st.isDeleting() || st.in.App.DesiredReplicas() == 0
+	if isAccepted || isAsked || st.chosenBits() == 0 {
+		return ""
+	}
+	if st.serving(st.before.app.Status) > 0 && st.serving(st.status) == 0 {
+		return "no cluster that is known to be ready keeps the AppService"
+	}
+	return ""
+}
+
+func (st *step) keepsReplicas() string {
+	for _, entry := range st.lowered() {
+		if wanted := st.in.Plan.Find(entry.Name).Replicas; entry.Replicas < wanted {
+			return fmt.Sprintf("%s has %d replicas, and the plan has %d", entry.Name, entry.Replicas, wanted)
+		}
+	}
+	return ""
+}
