@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	autoscalingv2 "k8s.io/api/autoscaling/v2"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -56,6 +57,42 @@ func TestRemoval_sends_few_requests(t *testing.T) {
 	if diff := cmp.Diff([]string{note}, s.eventsOn(onMember, v1alpha1.ReasonRemoved)); diff != "" {
 		t.Errorf("events (-want +got):\n%s", diff)
 	}
+}
+
+// Under load, the cache shows a Service for some time after it was deleted. That is announced once: the
+// same event again would be a patch, which members do not permit.
+func TestService_that_is_gone_is_not_announced_again(t *testing.T) {
+	s := deliveredSetup(t)
+	service := s.service()
+	s.edit(func(app *v1alpha1.AppService) { app.Spec.Ports = nil })
+	s.plan()
+	s.expectReport(s.ready())
+	removed := s.awaitEventOnMember(v1alpha1.ReasonRemoved)
+	s.end()
+	s.start()
+	s.sent.reset()
+	_, _, err := s.reconcileWith(hubCached, staleCluster{s.member, []client.Object{service}})
+	s.must(err)
+	if sent := s.sent.count("DELETE services/web"); sent != 1 {
+		t.Errorf("sent to the member: %v", s.sent.all())
+	}
+	s.member.GetEventRecorder(eventSource).Eventf(s.deployment(), nil, corev1.EventTypeNormal, "Last", "Test", "events are sent in order")
+	s.awaitEventOnMember("Last")
+	if diff := cmp.Diff(removed, s.eventsOn(onMember, v1alpha1.ReasonRemoved)); diff != "" || s.sent.count("PATCH events") > 0 {
+		t.Errorf("sent to the member: %v; events (-before +after):\n%s", s.sent.all(), diff)
+	}
+}
+
+// awaitEventOnMember returns the notes of the events with a reason, when there is one.
+func (s *setup) awaitEventOnMember(reason string) (notes []string) {
+	s.Helper()
+	wait.Eventually(s.T, func() error {
+		if notes = s.eventsOn(onMember, reason); len(notes) == 0 {
+			return fmt.Errorf("there is no event %s on the member", reason)
+		}
+		return nil
+	})
+	return notes
 }
 
 // The deletion of an AppService is announced on the hub, and deletes hundreds of objects at once. So

@@ -48,7 +48,9 @@ func (r *reconciler) remove(ctx context.Context, t task) (reconcile.Result, erro
 	if t.app.OrphansWorkloads() {
 		err = r.releaseOwned(ctx, &t)
 	} else {
-		err = r.deleteOwned(ctx, t, removal, r.objects.Delete)
+		err = r.deleteOwned(ctx, t, removal, func(ctx context.Context, o client.Object) error {
+			return client.IgnoreNotFound(r.objects.Delete(ctx, o))
+		})
 	}
 	if err != nil || len(t.objects.owned()) > 0 {
 		return r.reportRemoving(ctx, t, err)
@@ -159,8 +161,8 @@ func (r remover) delete(ctx context.Context, t task, existing object.Existing) e
 	if err := r.verifyWithHub(ctx, t); err != nil {
 		return err
 	}
-	if err := r.objects.Delete(ctx, existing.Object); err != nil {
-		return err
+	if err := r.objects.Delete(ctx, existing.Object); err != nil { // if it is gone, the cache does not show that yet
+		return client.IgnoreNotFound(err)
 	}
 	r.announceDeleted(ctx, t, []object.Existing{existing})
 	return nil

@@ -111,7 +111,7 @@ func (t tombstones) processOne(ctx context.Context, tombstone v1alpha1.Abandoned
 			return left, nil
 		}
 		if err == nil {
-			err = t.objects.Delete(ctx, existing.Object)
+			err = client.IgnoreNotFound(t.objects.Delete(ctx, existing.Object))
 		}
 		if err != nil {
 			return left, err

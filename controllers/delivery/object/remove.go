@@ -14,9 +14,9 @@ import (
 // Delete deletes an object by its UID, so that an object that took its place stays. The caller must
 // have verified the deletion with the hub. The pods of a Deployment are deleted before it. No other
 // object has dependents to wait for, and the wait never ends where the member's garbage collector
-// does not run.
+// does not run. If the object is gone already, the error is NotFound.
 func (m *Member) Delete(ctx context.Context, object client.Object) error {
-	return client.IgnoreNotFound(m.deleteOnly(ctx, object, client.Preconditions{UID: new(object.GetUID())}))
+	return m.deleteOnly(ctx, object, client.Preconditions{UID: new(object.GetUID())})
 }
 
 // DeleteVersion deletes an object like [Member.Delete], but only this version of it. If the object
