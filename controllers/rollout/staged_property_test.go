@@ -776,7 +776,8 @@ func TestStages_need_half_of_their_clusters(t *testing.T) {
 	})
 }
 
-// A template that never starts reaches one cluster, and no other.
+// A template that never starts reaches one cluster, and no other: because of its image, or of the content of
+// its configuration, without an edit of the spec.
 func TestStages_stop_a_bad_template(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -792,7 +793,11 @@ func TestStages_stop_a_bad_template(t *testing.T) {
 			}
 		})
 		l.run(nil)
-		l.editImage("bad-1")
+		if rapid.Bool().Draw(t, "the configuration is bad") {
+			l.content = "bad"
+		} else {
+			l.editImage("bad-1")
+		}
 		l.approve()
 		reached := map[string]bool{}
 		if !l.run(func() {
