@@ -4,8 +4,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -55,6 +57,101 @@ func TestEveryReasonIsInTheOperationsGuide(t *testing.T) {
 			}
 		}
 	}
+}
+
+// Each table of reasons ends with what to do next.
+func TestEveryReasonInATableHasANextStep(t *testing.T) {
+	content, err := os.ReadFile("../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	inCode, rows := findReasons(t), 0
+	for line := range strings.Lines(string(content)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), " | ")
+		reason, _, isCode := strings.Cut(strings.TrimPrefix(strings.TrimSpace(cells[0]), "`"), "`")
+		if !strings.HasPrefix(line, "| `") || !isCode || !inCode[reason] {
+			continue
+		}
+		rows++
+		if len(cells) < 2 || strings.TrimSpace(cells[len(cells)-1]) == "" {
+			t.Errorf("docs/operations.md has no next step for %s", reason)
+		}
+	}
+	if rows < 90 {
+		t.Errorf("found only %d rows of reasons", rows)
+	}
+}
+
+func TestReadmeHasTheNumberOfReasons(t *testing.T) {
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := strconv.Itoa(len(findReasons(t))) + " documented reasons"; !strings.Contains(string(readme), want) {
+		t.Errorf("README.md does not have %q", want)
+	}
+}
+
+// A reason that is not a constant of api/v1alpha1 is not documented.
+func TestEveryReasonIsAConstant(t *testing.T) {
+	fields := 0
+	for _, directory := range []string{"../controllers", "../clusters", "../cmd/fleetwright"} {
+		for file, parsed := range parseSources(t, directory) {
+			ast.Inspect(parsed, func(node ast.Node) bool {
+				for _, value := range reasonsIn(node) {
+					fields++
+					if literal, is := value.(*ast.BasicLit); is && literal.Value != `""` {
+						t.Errorf("%s sets the reason %s: use a constant of api/v1alpha1", file, literal.Value)
+					}
+				}
+				return true
+			})
+		}
+	}
+	if fields < 50 {
+		t.Errorf("found only %d fields Reason", fields)
+	}
+}
+
+// parseSources returns the Go files below a directory, without those of tests.
+func parseSources(t *testing.T, directory string) map[string]*ast.File {
+	t.Helper()
+	files := map[string]*ast.File{}
+	err := filepath.WalkDir(directory, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case entry.IsDir() && strings.HasSuffix(entry.Name(), "test"):
+			return filepath.SkipDir
+		case entry.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
+			return nil
+		}
+		files[path], err = parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// reasonsIn returns what a node sets a field Reason to.
+func reasonsIn(node ast.Node) []ast.Expr {
+	switch found := node.(type) {
+	case *ast.KeyValueExpr:
+		if key, is := found.Key.(*ast.Ident); is && key.Name == "Reason" {
+			return []ast.Expr{found.Value}
+		}
+	case *ast.AssignStmt:
+		var values []ast.Expr
+		for i, target := range found.Lhs {
+			if field, is := target.(*ast.SelectorExpr); is && field.Sel.Name == "Reason" && len(found.Lhs) == len(found.Rhs) {
+				values = append(values, found.Rhs[i])
+			}
+		}
+		return values
+	}
+	return nil
 }
 
 // hasHeading reports whether a document has a heading with that anchor.

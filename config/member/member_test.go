@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/fleetwright/fleetwright/config/member"
 )
@@ -47,6 +48,49 @@ func TestObjects(t *testing.T) {
 		if all := describe(t, "shop", "web"); !slices.Contains(all, want) {
 			t.Errorf("%s is missing in %v", want, all)
 		}
+	}
+}
+
+// A member gets a ServiceAccount and its permissions: nothing that runs, and no API. It permits writes of
+// nothing but the workload, its copies, Events, and the namespace, which the hub may not delete.
+func TestObjects_install_nothing(t *testing.T) {
+	writes := map[string]bool{}
+	for _, read := range []func(...string) ([]*unstructured.Unstructured, error){member.Objects, member.Configuration} {
+		for _, namespaces := range [][]string{nil, {"shop"}} {
+			objects, err := read(namespaces...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, object := range objects {
+				if kind := object.GetKind(); !slices.Contains([]string{"Namespace", "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}, kind) {
+					t.Errorf("%s %s is installed", kind, object.GetName())
+				}
+			}
+			grants, err := member.Grants(objects)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, grant := range grants {
+				for _, rule := range grant.Rules {
+					for _, resource := range rule.Resources {
+						for _, verb := range rule.Verbs {
+							if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+								writes[verb+" "+resource] = true
+							}
+						}
+					}
+				}
+			}
+		}
+	}
+	want := map[string]bool{"create namespaces": true, "create events": true, "create serviceaccounts/token": true}
+	for _, resource := range []string{"deployments", "services", "horizontalpodautoscalers", "poddisruptionbudgets", "configmaps", "secrets"} {
+		for _, verb := range []string{"create", "patch", "delete"} {
+			want[verb+" "+resource] = true
+		}
+	}
+	if diff := cmp.Diff(want, writes); diff != "" {
+		t.Errorf("writes (-want +got):\n%s", diff)
 	}
 }
 
