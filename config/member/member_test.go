@@ -51,8 +51,9 @@ func TestObjects(t *testing.T) {
 	}
 }
 
-// A member gets a ServiceAccount and its permissions: nothing that runs, and no API. It permits writes of
-// nothing but the workload, its copies, Events, and the namespace, which the hub may not delete.
+// A member gets a ServiceAccount and its permissions: nothing that runs, and no API. It permits writes
+// of nothing but the workload, its copies, Events, tokens, and the namespace, which the hub may not
+// delete.
 func TestObjects_install_nothing(t *testing.T) {
 	writes := map[string]bool{}
 	for _, read := range []func(...string) ([]*unstructured.Unstructured, error){member.Objects, member.Configuration} {

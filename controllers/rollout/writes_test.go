@@ -12,10 +12,10 @@ import (
 	. "github.com/fleetwright/fleetwright/controllers/rollout/rollouttest"
 )
 
-// The number of status writes of a rollout grows much less than the number of clusters, because each step
-// of a stage may update as many clusters as are available. The stages, and pods that start at once, are those
-// of `make bench-members` with -in-stages, which has measured 41 writes. The planner writes a status at most
-// once a second, so there is one decision a second.
+// The number of status writes of a rollout grows much less than the number of clusters, because each
+// step of a stage may update one cluster more than are available. The stages, and the pods, which
+// start at once, are those of `make bench-members` with -in-stages, which has measured 41 writes. The
+// planner writes a status at most once a second, so there is one decision a second.
 func TestRollout_over_1000_clusters_writes_few_statuses(t *testing.T) {
 	t.Parallel()
 	for clusters, most := range map[int]int{100: 35, 1000: 45} {
@@ -45,8 +45,8 @@ func TestRollout_over_1000_clusters_writes_few_statuses(t *testing.T) {
 	}
 }
 
-// countWrites makes a decision each second until five of them have changed nothing, and returns how many
-// have changed the status.
+// countWrites makes a decision each second until five of them have changed nothing, and returns how
+// many have changed the status.
 func (w *stagedFleet) countWrites() (writes int) {
 	for same := 0; same < 5; {
 		w.deliverAll()
