@@ -104,7 +104,7 @@ verify-generated: # check that the generated files are up to date
 verify-page: ## check that the built files of the page are up to date; skipped without Node.js, except in CI
 	@tools/page.sh verify || { [[ $$? == 3 && -z "$${CI:-}" ]] && echo 'verify-page is SKIPPED (see above)'; }
 
-verify-docs: # check the links in all Markdown files, and in the built documentation site
+verify-docs: # check the links in all Markdown files and in the built documentation site, and the proofs of promises
 	cd tools/site && go test -count=1 ./... # the cache does not see files outside of the module
 
 verify-workflows: # check the workflows of GitHub Actions

@@ -1,6 +1,6 @@
 // Command site builds the documentation site from the Markdown files of the repository, or checks
-// the links of these files and of the built site. It needs no network: external links are not
-// followed.
+// the links of these files and of the built site, and the table of promises. It needs no network:
+// external links are not followed.
 //
 // GitHub shows the same files, so their links are relative paths of the repository, and the anchors
 // are those that GitHub gives to headings. In the site, a link to a page leads to the page, and a link
@@ -12,6 +12,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"slices"
 )
 
 func main() {
@@ -31,7 +32,7 @@ func run(root, out, version string) error {
 	if err != nil {
 		return err
 	}
-	if err := errors.Join(append(repository.checkLinks(), repository.checkCitations()...)...); err != nil {
+	if err := errors.Join(slices.Concat(repository.checkLinks(), repository.checkCitations(), repository.checkPromises())...); err != nil {
 		return err
 	}
 	if err := os.RemoveAll(out); err != nil {
