@@ -121,6 +121,10 @@ func (m *member) finishAttempt(ctx context.Context) {
 		m.activate(a)
 	}
 	m.releaseUnusedClaims()
+	if m.backoff.lastDesired.endsBackoff(a.want) {
+		// The latest desired state was not tried yet. A session that failed meanwhile does not delay it.
+		m.backoff.retryAt = time.Time{}
+	}
 	switch {
 	case ctx.Err() != nil:
 	case a.err != nil:
