@@ -13,9 +13,12 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
+	"github.com/fleetwright/fleetwright/internal/explore"
+	"github.com/fleetwright/fleetwright/internal/sample"
 )
 
 // memberEvent is an event for the supervisor of a member.
@@ -285,6 +288,42 @@ func (w *memberWorld) stop() error {
 	return nil
 }
 
+// heal makes the member and the hub work: then the member connects, and stays connected.
+func (w *memberWorld) heal() error {
+	w.mu.Lock()
+	w.answers = func(c *call) (outcome, bool) {
+		if c.kind == callProbe {
+			return outcomeOf(cmp.Or(c.on.identity, w.pinned)), true
+		}
+		return outcomeRight, true
+	}
+	for _, c := range slices.Clone(w.calls) {
+		result, _ := w.answers(c)
+		w.settle(c, result)
+	}
+	w.mu.Unlock()
+	w.edit(w.secret)
+	for end := time.Now().Add(6 * time.Minute); !w.isDone() && time.Now().Before(end); w.waitVisible(end) {
+		if w.secret != w.shown {
+			w.edit(w.secret)
+		}
+	}
+	if !w.isDone() {
+		return broken("progress", "the member works, and the state is %s, reported as %s", w.member.state(), w.published.ready.reason)
+	}
+	w.waitVisible(time.Now().Add(time.Minute)) // a renewal may have begun
+	return w.check()
+}
+
+// isDone reports whether the member is connected with the kubeconfig of its Secret, if it has one.
+func (w *memberWorld) isDone() bool {
+	if w.member == nil {
+		return true
+	}
+	want := w.member.shared.latestDesired().config
+	return want == nil || w.member.active != nil && w.member.active.config == want && w.published.ready.status == metav1.ConditionTrue
+}
+
 // path is a sequence of events, and the state to which it leads.
 type path struct {
 	events []int // indexes of orders.events
@@ -293,7 +332,7 @@ type path struct {
 	possible uint32
 }
 
-// orders replays orders of events.
+// orders explores the orders of events.
 type orders struct {
 	*testing.T
 	events []memberEvent
@@ -345,6 +384,20 @@ func (o *orders) follow(p path, then func(*memberWorld) error) (bool, error) {
 	return false, nil
 }
 
+// extend returns a path that continues with an event, and false if the event is not possible.
+func (o *orders) extend(p path, event int) (next path, isThere bool, err error) {
+	if p.possible&(1<<event) == 0 {
+		return path{}, false, nil
+	}
+	isThere, err = o.follow(p, func(w *memberWorld) error {
+		o.events[event].happens(w)
+		err := w.check()
+		next = o.pathOf(w, append(slices.Clone(p.events), event))
+		return err
+	})
+	return next, isThere, err
+}
+
 // pathOf returns the path by which the world came to its state.
 func (o *orders) pathOf(w *memberWorld, events []int) path {
 	p := path{events: events, key: hashOf(w.key())}
@@ -380,6 +433,8 @@ const (
 	getsToken   = "the Secret gets another token"
 	getsServer  = "the Secret gets another server and a token that is due"
 	connects    = "the attempt is answered"
+	refused     = "the attempt is refused by the network"
+	unprobed    = "the probe of the session is refused by the network"
 )
 
 // The attempt to connect to the new server can no longer be cancelled when the Secret gets a token. A
@@ -388,4 +443,64 @@ func TestEdit_during_an_attempt_is_tried_at_once_although_the_session_failed(t *
 	t.Parallel()
 	o := &orders{T: t, events: memberEvents()}
 	o.begin(connects, connects, getsServer, connects, getsToken, fails, connects)
+}
+
+// TestEvery_order_of_events_for_a_member lets all events happen to the supervisor of a member, in every
+// order up to a depth, and checks the rules after each event. From each state it also checks that the
+// supervisor ends at once when the operator stops, and that the member connects when everything works.
+//
+// The supervisor cannot be driven without its goroutine, because it has no function from a state and an
+// event to the next state. checkHealth sends a probe and waits for the answer. An attempt and a renewal
+// are goroutines. The delays are timers, and decisions read the clock. So the real supervisor runs in a
+// bubble of synctest. The bubble knows when all its goroutines wait, and then moves the time. The test
+// replaces the network, at Options.Wrap, and the hub, at the functions of the Provider. Sessions are
+// real, but their caches watch nothing.
+//
+// A goroutine cannot be copied, so each step replays its path from the beginning. States with the same
+// key are explored once.
+func TestEvery_order_of_events_for_a_member(t *testing.T) {
+	t.Parallel()
+	depth, leastStates := 5, 4000
+	if _, isSample := sample.Number(); isSample {
+		depth, leastStates = 3, 500
+	}
+	o := &orders{T: t, events: memberEvents()}
+	world := explore.World[path]{Key: func(p path) uint64 { return p.key }}
+	for _, start := range []struct {
+		name   string
+		events []string
+	}{
+		{"a new Secret", nil},
+		{"a connected member", []string{connects, connects}},
+		{"a token that is due", []string{connects, connects, healthyTime}},
+		{"two failed probes", []string{connects, connects, passes, unprobed, passes, unprobed}},
+		{"two failed attempts", []string{refused, passes, refused}},
+		{"a move that is almost complete", []string{connects, connects, getsServer, connects}},
+	} {
+		world.Starts = append(world.Starts, explore.Start[path]{Name: start.name, State: o.begin(start.events...)})
+	}
+	for i, event := range o.events {
+		world.Actions = append(world.Actions, explore.Action[path]{Name: event.name, Do: func(p path) (path, bool, error) { return o.extend(p, i) }})
+	}
+	world.Healthy = []explore.Healthy[path]{{
+		Name: "everything works",
+		Heal: func(p path) path { return p },
+		Next: func(p path) (path, bool, error) {
+			_, err := o.follow(p, (*memberWorld).heal)
+			return p, false, err
+		},
+	}}
+	result := explore.Explore(world, explore.Limits{Depth: depth, HealthyEvery: 1, HealthySteps: 1})
+	t.Logf("%d states %v, %d steps, %d paths lost, %d replays", result.States, result.Levels, result.Steps, o.lost, o.replays)
+	for _, v := range result.Violations {
+		t.Errorf("%v, after %s, and then %q %s", v.Error, v.Start, v.Trace, v.Healthy)
+	}
+	if result.States < leastStates || o.lost > result.Steps/100 {
+		t.Error("too few states, or too many paths lost")
+	}
+	for i, taken := range result.Taken {
+		if taken == 0 {
+			t.Errorf("%q never happened", o.events[i].name)
+		}
+	}
 }
