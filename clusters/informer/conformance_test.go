@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -27,18 +28,11 @@ import (
 // on a real API server. The handlers receive the same events, and the methods return the same
 // results.
 func TestConformance(t *testing.T) {
-	server := startAPIServer(t)
+	t.Parallel()
 	scripts := map[string]*script{}
-	for name, create := range map[string]func(*toolscache.ListWatch, toolscache.Indexers) toolscache.SharedIndexInformer{
-		"client-go": func(lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-			return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, noStreamingLists{}), &corev1.ConfigMap{}, 0, indexers)
-		},
-		"fleetwright": func(lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-			return informer.New(t.Context(), informer.Options{ListerWatcher: lw, Object: &corev1.ConfigMap{}, Indexers: indexers})
-		},
-	} {
+	for name, create := range informers {
 		t.Run(name, func(t *testing.T) {
-			s := newScript(t, server, "conformance-"+name, create)
+			s := newScript(t, "conformance-"+name, create)
 			s.run()
 			scripts[name] = s
 		})
@@ -59,16 +53,29 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// startAPIServer returns a client of an API server that stops with the test.
-func startAPIServer(t *testing.T) client.WithWatch {
-	t.Helper()
-	environment := servertest.New()
-	servertest.Start(t, environment)
-	c, err := client.NewWithWatch(environment.Config, client.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+// newInformer creates an informer for ConfigMaps.
+type newInformer func(context.Context, *toolscache.ListWatch, toolscache.Indexers) toolscache.SharedIndexInformer
+
+var informers = map[string]newInformer{
+	"client-go": func(_ context.Context, lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		return toolscache.NewSharedIndexInformer(toolscache.ToListWatcherWithWatchListSemantics(lw, noStreamingLists{}), &corev1.ConfigMap{}, 0, indexers)
+	},
+	"fleetwright": func(ctx context.Context, lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		return informer.New(ctx, informer.Options{ListerWatcher: lw, Object: &corev1.ConfigMap{}, Indexers: indexers})
+	},
+}
+
+// The tests share an API server. Each test has its own namespace.
+var (
+	environment = servertest.New()
+	server      client.WithWatch
+)
+
+func TestMain(m *testing.M) {
+	os.Exit(servertest.Run(m.Run, func() (err error) {
+		server, err = client.NewWithWatch(environment.Config, client.Options{})
+		return err
+	}, environment))
 }
 
 // script changes ConfigMaps in one namespace, and records the events and results of an informer.
@@ -84,7 +91,7 @@ type script struct {
 	events     map[string][]string // by handler
 }
 
-func newScript(t *testing.T, server client.WithWatch, namespace string, create func(*toolscache.ListWatch, toolscache.Indexers) toolscache.SharedIndexInformer) *script {
+func newScript(t *testing.T, namespace string, create newInformer) *script {
 	t.Helper()
 	if err := server.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}); err != nil {
 		t.Fatal(err)
@@ -92,7 +99,7 @@ func newScript(t *testing.T, server client.WithWatch, namespace string, create f
 	s := &script{
 		t: t, server: server, namespace: namespace, source: &source{server: server, namespace: namespace}, events: map[string][]string{},
 	}
-	s.informer = create(s.source.listWatch(), toolscache.Indexers{"first letter": func(object any) ([]string, error) {
+	s.informer = create(t.Context(), s.source.listWatch(), toolscache.Indexers{"first letter": func(object any) ([]string, error) {
 		return []string{object.(*corev1.ConfigMap).Name[:1]}, nil
 	}})
 	return s
