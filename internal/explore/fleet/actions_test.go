@@ -276,6 +276,8 @@ func (c *config) requests() []action {
 		add(eventApprove, "approve "+stage, v1alpha1.AnnotationApprove, stage, 0)
 		add(eventPromote, "promote "+stage, v1alpha1.AnnotationPromote, stage, 0)
 	}
+	add(eventPromote, "promote all stages", v1alpha1.AnnotationPromote, "", 0)
+	add(eventPause, "pause this revision", v1alpha1.AnnotationPause, "", 0)
 	add(eventAbort, "abort", v1alpha1.AnnotationAbort, "", 0)
 	add(eventRetry, "retry", v1alpha1.AnnotationRetry, "", 0)
 	if c.has(eventWrong) {
@@ -313,8 +315,10 @@ func (s state) request(key, stage string, newer int64) (state, bool) {
 		value += "/" + stage
 	}
 	next, happens := s.annotate(key, value)
-	if isShown := newer == 0 && statusOf(s.app.Status.Rollout, stage).Name != ""; happens && isShown {
-		next.memory.approved = with(next.memory.approved, compareAt, revisionAt{number, key + "/" + stage})
+	for _, shown := range s.app.Status.Rollout.Stages {
+		if happens && newer == 0 && (stage == "" || stage == shown.Name) {
+			next.memory.approved = with(next.memory.approved, compareAt, revisionAt{number, key + "/" + shown.Name})
+		}
 	}
 	return next, happens
 }

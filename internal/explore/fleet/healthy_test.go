@@ -114,7 +114,7 @@ func (c *config) checkEnd(s state, p planned, broken int8) error {
 // endProblem returns what is wrong with an end.
 func (c *config) endProblem(s *state, p planned, broken int8) string {
 	status, spec := &s.app.Status, &s.app.Spec
-	waits := spec.Suspend || spec.Rollout != nil && (spec.Rollout.Paused || c.waitsByName(p))
+	waits := spec.Suspend || isPaused(s.app, status.Rollout.Revision) || spec.Rollout != nil && c.waitsByName(p)
 	if !s.app.DeletionTimestamp.IsZero() {
 		return "the AppService is still being deleted"
 	}

@@ -237,8 +237,7 @@ func (st *step) keepsFailedAway() string {
 }
 
 func (st *step) pauses() string {
-	spec := st.in.App.Spec
-	if !spec.Suspend && (spec.Rollout == nil || !spec.Rollout.Paused) {
+	if !st.in.App.Spec.Suspend && !isPaused(st.in.App, st.in.Revision) {
 		return ""
 	}
 	for _, entry := range st.gets() {
@@ -247,6 +246,11 @@ func (st *step) pauses() string {
 		}
 	}
 	return ""
+}
+
+// isPaused reports whether the spec or an annotation pauses the rollout of a revision.
+func isPaused(app *v1alpha1.AppService, revision int64) bool {
+	return app.Spec.Rollout != nil && (app.Spec.Rollout.Paused || app.Annotations[v1alpha1.AnnotationPause] == fmt.Sprint(revision))
 }
 
 func (st *step) looksFirst() string {
@@ -306,9 +310,6 @@ func (st *step) keepsBudget() string {
 		budget, updating := 1, 0
 		if limit := st.pace(i).MaxUnavailable; limit != nil {
 			budget = limit.IntValue()
-		}
-		if st.isLetPass(v1alpha1.AnnotationPromote, st.stageName(i)) {
-			continue
 		}
 		for _, other := range st.status.Clusters {
 			isInStage := st.in.Plan.Find(other.Name).Chosen() && st.stageOf(other.Name) == i

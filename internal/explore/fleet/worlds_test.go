@@ -78,6 +78,16 @@ var worlds = []*config{
 		scenes: [][]string{{"edit: image two"}},
 		events: []string{eventPods, eventBack},
 	}, {
+		name: "promoted", tick: 3, clusters: []string{"canary", "rest", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
+		rollouts: rollouts(canary()), isRunning: true, isSymmetric: true,
+		scenes: [][]string{{"edit: image two"}},
+		events: []string{eventPods, eventBack, eventPromote, eventPause, eventOutage},
+	}, {
+		name: "cut off", tick: 3, clusters: []string{"canary", "canary", "canary", "canary"}, templates: []string{"one", "two"}, replicas: []int32{1},
+		rollouts: rollouts(canary(withTwoAtATime)), isRunning: true, isSymmetric: true,
+		scenes: [][]string{{"edit: image two"}},
+		events: []string{eventPods, eventBack, eventOutage},
+	}, {
 		name: "canaries come and go", tick: 3, clusters: []string{"canary", "canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
 		rollouts: rollouts(canary(fast)), isRunning: true,
 		scenes: [][]string{{"edit: image two"}},
