@@ -342,6 +342,7 @@ volumes:
 - {name: info, emptyDir: {}}
 - {name: made, persistentVolumeClaim: {claimName: web}}
 - {name: claim, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}}}
+- {name: clone, ephemeral: {volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], dataSource: {kind: PersistentVolumeClaim, name: web}, resources: {requests: {storage: 1Gi}}}}}}
 `,
 		replicas: 1,
 	},

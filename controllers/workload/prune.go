@@ -3,15 +3,17 @@ package workload
 import "k8s.io/apimachinery/pkg/util/sets"
 
 // prune removes null and empty values, which would claim a field that is not desired. It removes
-// nothing within a list that server-side apply compares as a whole: there it would be a difference
-// to what the API server keeps.
+// nothing within a list or a structure that server-side apply compares as a whole: there it would be
+// a difference to what the API server keeps.
 func prune(content map[string]any) {
 	for key, value := range content {
 		switch value := value.(type) {
 		case nil:
 			delete(content, key)
 		case map[string]any:
-			prune(value)
+			if key != "dataSource" { // the API server keeps an apiGroup of null
+				prune(value)
+			}
 			if len(value) == 0 && !significantWhenEmpty.Has(key) {
 				delete(content, key)
 			}
