@@ -82,6 +82,36 @@ func TestPrunedField_is_reported_and_not_sent_again(t *testing.T) {
 	s.expectNoCorrection()
 }
 
+// The list of the sources is compared as a whole, and the member keeps it, with an empty source. If another
+// manager removes more of the list, that is drift.
+func TestPrunedField_in_a_list_hides_no_drift_of_the_list(t *testing.T) {
+	t.Parallel()
+	const field = `spec.template.spec.volumes[name="a"].projected.sources`
+	s := startedSetup(t, func(app *v1alpha1.AppService) {
+		cpu := corev1.DownwardAPIVolumeFile{Path: "cpu", ResourceFieldRef: &corev1.ResourceFieldSelector{ContainerName: "app", Resource: "limits.cpu"}}
+		app.Spec.Volumes = []v1alpha1.Volume{{Name: "a", Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{DownwardAPI: &corev1.DownwardAPIProjection{Items: []corev1.DownwardAPIVolumeFile{cpu}}},
+			{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}, Optional: new(true)}},
+			{ClusterTrustBundle: &corev1.ClusterTrustBundleProjection{Name: new("a"), Path: "a"}}, // its feature gate is off
+		}}}}
+	})
+	s.plan()
+	want := s.discarding(field + " of the Deployment")
+	s.expectReport(want)
+	s.sent.reset()
+	s.restart()
+	s.expectReport(want)
+	s.expectRequests("GET horizontalpodautoscalers", "GET deployments/web", "DRY-RUN deployments/web")
+	s.expectNoCorrection()
+	d := s.deployment()
+	s.changeByOther(d, func() { d.Spec.Template.Spec.Volumes[0].Projected.Sources[1].Secret.Optional = nil })
+	s.expectEvents(v1alpha1.ReasonDriftCorrected, "editor changed "+field+" of Deployment web; the change was reverted")
+	s.expectReport(want)
+	if s.deployment().Spec.Template.Spec.Volumes[0].Projected.Sources[1].Secret.Optional == nil {
+		t.Error("the change is still there")
+	}
+}
+
 func TestPrunedField_is_checked_again_in_minutes(t *testing.T) {
 	t.Parallel()
 	s := startedSetup(t, withStopSignal)

@@ -137,8 +137,11 @@ func (d *decision) compareWith(desired *unstructured.Unstructured) error {
 	}
 	d.desired, d.missing = desired, found.missing
 	d.holdsAll = d.missing.Empty()
-	if known := d.Memory.Pruned.from(d.current.Object, d.Now); !d.holdsAll && !known.Empty() {
-		d.missing = d.missing.Leaves().Difference(known.Intersection(found.absent))
+	if d.holdsAll {
+		return nil
+	}
+	if known := d.Memory.Pruned.from(d.current.Object, found, d.Now); !known.Empty() {
+		d.missing = d.missing.Leaves().Difference(known)
 	}
 	return nil
 }

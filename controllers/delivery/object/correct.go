@@ -1,9 +1,9 @@
 package object
 
 import (
+	"reflect"
 	"slices"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -13,7 +13,11 @@ import (
 // correct decides on an object that lacks fields although it was applied as desired: another
 // manager has changed them, or the member discards them. To apply those again would change nothing.
 func (d *decision) correct() (Step, error) {
-	discarded, err := discardedFields(d.current.Object, d.stamp())
+	found, err := diff(d.current.Object, d.stamp())
+	if err != nil {
+		return Step{}, err
+	}
+	discarded, err := discardedFields(d.current.Object, found)
 	if err != nil {
 		return Step{}, err
 	}
@@ -24,7 +28,7 @@ func (d *decision) correct() (Step, error) {
 	case d.current.needsStamp:
 		return d.applyStep(Update), nil
 	}
-	return d.recheckPruned(discarded)
+	return d.recheckPruned(discarded, found)
 }
 
 // correctDrift applies fields that another manager has changed, unless that was done too often.
@@ -38,10 +42,11 @@ func (d *decision) correctDrift(changed *fieldpath.Set) Step {
 }
 
 // discardedFields returns the fields that the member has discarded from an object: they are desired
-// and absent, and Fleetwright still owns them. When another manager removes a field, by any
-// request, the API server also removes it from the fields that Fleetwright owns.
+// and absent, and Fleetwright still owns them. When another manager removes a field, by any request,
+// the API server also removes it from the fields that Fleetwright owns. So it does if another manager
+// changes anything in a list that is compared as a whole.
 // docs/decisions/a-pruned-field-is-no-drift.md says why.
-func discardedFields(existing client.Object, desired *unstructured.Unstructured) (*fieldpath.Set, error) {
+func discardedFields(existing client.Object, found difference) (*fieldpath.Set, error) {
 	entries := existing.GetManagedFields()
 	own := slices.IndexFunc(entries, isOwn)
 	if own < 0 {
@@ -51,23 +56,20 @@ func discardedFields(existing client.Object, desired *unstructured.Unstructured)
 	if err != nil {
 		return nil, err
 	}
-	found, err := diff(existing, desired)
-	if err != nil {
-		return nil, err
-	}
 	return found.absent.Intersection(owned), nil
 }
 
 // recheckPruned decides on an object that lacks only fields that the member discards. If that is
 // news, and every PruneRetry, the member is asked whether it would keep them.
-func (d *decision) recheckPruned(discarded *fieldpath.Set) (Step, error) {
-	if discarded.Difference(d.Memory.Pruned.from(d.current.Object, d.Now)).Empty() {
+func (d *decision) recheckPruned(discarded *fieldpath.Set, found difference) (Step, error) {
+	if discarded.Difference(d.Memory.Pruned.from(d.current.Object, found, d.Now)).Empty() {
 		return d.step(Unchanged), nil // the cache was behind
 	}
 	if !d.isAnswered() {
 		return d.dryRun("ask whether the fields of " + d.desired.GetKind() + " would be kept"), nil
 	}
-	wouldKeep, err := d.wouldKeep(discarded)
+	kept := found.kept(discarded)
+	wouldKeep, err := d.wouldKeep(discarded, kept)
 	if err != nil {
 		return Step{}, err
 	}
@@ -77,7 +79,7 @@ func (d *decision) recheckPruned(discarded *fieldpath.Set) (Step, error) {
 	}
 	// Also if the member would keep the fields: if it does not, they are not applied again before
 	// the retry.
-	step.Memory.Pruned = Pruned{Hash: d.current.GetAnnotations()[v1alpha1.AnnotationHash], Fields: discarded, Retry: d.Now.Add(PruneRetry)}
+	step.Memory.Pruned = Pruned{Fields: discarded, Kept: kept, Hash: d.current.GetAnnotations()[v1alpha1.AnnotationHash], Retry: d.Now.Add(PruneRetry)}
 	return step, nil
 }
 
@@ -91,8 +93,8 @@ func (d *decision) dryRun(question string) Step {
 	return step
 }
 
-// wouldKeep reports whether the member would keep any of the fields.
-func (d *decision) wouldKeep(discarded *fieldpath.Set) (bool, error) {
+// wouldKeep reports whether the member would have something else of the fields than it kept.
+func (d *decision) wouldKeep(discarded *fieldpath.Set, kept any) (bool, error) {
 	if d.Live.Answer == nil { // the member refuses the apply
 		return false, nil
 	}
@@ -100,5 +102,5 @@ func (d *decision) wouldKeep(discarded *fieldpath.Set) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	return !discarded.Difference(found.absent).Empty(), nil
+	return !reflect.DeepEqual(kept, found.kept(discarded)), nil
 }

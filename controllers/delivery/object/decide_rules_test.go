@@ -489,6 +489,30 @@ func withNodeSelector(app *v1alpha1.AppService) {
 	app.Spec.NodeSelector = map[string]string{"disk": "ssd"}
 }
 
+// withSources sets a list that server-side apply compares as a whole.
+func withSources(app *v1alpha1.AppService) {
+	secret := &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "a"}, Optional: new(true)}
+	bundle := &corev1.ClusterTrustBundleProjection{Name: new("a"), Path: "a"}
+	app.Spec.Volumes = []v1alpha1.Volume{{Name: "a", Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: secret}, {ClusterTrustBundle: bundle}}}}}
+}
+
+const sourcesField = `spec.template.spec.volumes[name="a"].projected.sources`
+
+func sources(o client.Object) []corev1.VolumeProjection {
+	return deployment(o).Spec.Template.Spec.Volumes[0].Projected.Sources
+}
+
+// discardSource makes the member have an empty source, as if its API server had discarded what is in it.
+func discardSource(s *scene) {
+	sources(s.live)[1].ClusterTrustBundle = nil
+	s.answer = s.dryRun()
+	s.sync()
+}
+
+func changeSources(s *scene, change func(client.Object)) {
+	s.change("editor", change, "spec", "template", "spec", "volumes", fieldpath.KeyByFields("name", "a"), "projected", "sources")
+}
+
 // know makes the memory have what the member discards.
 func know(s *scene) {
 	_, step := s.decide()
@@ -529,6 +553,40 @@ func TestDecide_on_a_pruned_field(t *testing.T) {
 				s.change("", func(o client.Object) { deployment(o).Spec.Template.Spec.NodeSelector = nil }, "spec", "template", "spec", "nodeSelector")
 			},
 			want: outcome{Needs: asks[:2], Action: Correct, Replicas: 3, Managers: "an unknown manager", Fields: "spec.template.spec.nodeSelector"},
+		},
+		"in a list": {app: withSources, given: discardSource, want: outcome{Needs: asks, Action: Unchanged}},
+		"in a list, that is known": {
+			app: withSources, given: func(s *scene) { discardSource(s); know(s) }, want: outcome{Action: Unchanged},
+		},
+		"in a list, of which the member would keep more now": {
+			app: withSources, given: func(s *scene) {
+				discardSource(s)
+				sources(s.live)[0].Secret.Optional = nil
+				s.sync()
+			},
+			want: outcome{Needs: asks, Action: Update, Replicas: 3},
+		},
+		"in a list, that another manager has removed": {
+			app: withSources, given: func(s *scene) {
+				changeSources(s, func(o client.Object) { sources(o)[1].ClusterTrustBundle = nil })
+			},
+			want: outcome{Needs: asks[:2], Action: Correct, Replicas: 3, Managers: "editor", Fields: sourcesField},
+		},
+		"in a list, of which another manager has removed more": {
+			app: withSources, given: func(s *scene) {
+				discardSource(s)
+				know(s)
+				changeSources(s, func(o client.Object) { sources(o)[0].Secret.Optional = nil })
+			},
+			want: outcome{Needs: asks[:2], Action: Correct, Replicas: 3, Managers: "editor", Fields: sourcesField},
+		},
+		"in a list that another manager has changed": {
+			app: withSources, given: func(s *scene) {
+				discardSource(s)
+				know(s)
+				changeSources(s, func(o client.Object) { sources(o)[0].Secret.Name = "b" })
+			},
+			want: outcome{Needs: asks[:2], Action: Correct, Replicas: 3, Managers: "editor", Fields: sourcesField},
 		},
 		"that an edit removes": {
 			app: withNodeSelector, given: func(s *scene) {

@@ -2,6 +2,8 @@ package object
 
 import (
 	"fmt"
+	"reflect"
+	"slices"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -26,8 +28,16 @@ var converter = sync.OnceValue(func() managedfields.TypeConverter {
 type difference struct {
 	// missing are the desired fields that the object does not hold.
 	missing *fieldpath.Set
-	// absent are those that it does not have at all. A field with another value is not absent.
+	// absent are those that it does not have at all, and the lists and structures that server-side apply
+	// compares as a whole and of which it has only a part. A field with another value is not absent.
 	absent *fieldpath.Set
+
+	existing *typed.TypedValue
+}
+
+// kept returns what the object has of fields: nothing of a field that it does not have at all.
+func (d difference) kept(fields *fieldpath.Set) any {
+	return d.existing.ExtractItems(fields).AsValue().Unstructured()
 }
 
 // diff compares an object with a desired one by the rules of server-side apply: lists with keys are
@@ -46,7 +56,32 @@ func diff(object runtime.Object, desired *unstructured.Unstructured) (difference
 	if err != nil {
 		return difference{}, fmt.Errorf("compare: %w", err)
 	}
-	return difference{missing: found.Added.Union(found.Modified).Union(found.Removed), absent: found.Removed.Leaves()}, nil
+	absent := found.Removed.Leaves()
+	found.Modified.Leaves().Iterate(func(path fieldpath.Path) {
+		field := fieldpath.NewSet(path)
+		if isPart(existing.ExtractItems(field).AsValue().Unstructured(), wanted.ExtractItems(field).AsValue().Unstructured()) {
+			absent.Insert(path.Copy())
+		}
+	})
+	return difference{found.Added.Union(found.Modified).Union(found.Removed), absent, existing}, nil
+}
+
+// isPart reports whether a value is the whole one, or that without some fields of its structures.
+func isPart(part, whole any) bool {
+	switch part := part.(type) {
+	case map[string]any:
+		whole, isMap := whole.(map[string]any)
+		for name, value := range part {
+			if wanted, found := whole[name]; !found || !isPart(value, wanted) {
+				return false
+			}
+		}
+		return isMap
+	case []any:
+		whole, isList := whole.([]any)
+		return isList && slices.EqualFunc(part, whole, isPart)
+	}
+	return reflect.DeepEqual(part, whole)
 }
 
 // identity has the fields that no manager owns.

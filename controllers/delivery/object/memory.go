@@ -1,6 +1,7 @@
 package object
 
 import (
+	"reflect"
 	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -28,6 +29,9 @@ const PruneRetry = 10 * time.Minute
 // admission webhook may discard any field.
 type Pruned struct {
 	Fields *fieldpath.Set
+	// Kept is what the object has of the fields. Another manager may remove more from a list that is
+	// compared as a whole.
+	Kept any
 	// Hash is the hash of the object that was applied.
 	Hash string
 	// Retry is when to ask the member again.
@@ -37,11 +41,13 @@ type Pruned struct {
 // IsEmpty reports whether the member discards nothing.
 func (p Pruned) IsEmpty() bool { return p.Fields == nil || p.Fields.Empty() }
 
-// from returns the fields that are known to be discarded from an object. It returns none when it is
-// time to ask the member again, or when another object was applied since.
-func (p Pruned) from(existing client.Object, now time.Time) *fieldpath.Set {
-	if p.Fields == nil || !now.Before(p.Retry) || p.Hash != existing.GetAnnotations()[v1alpha1.AnnotationHash] {
+// from returns the fields that are known to be discarded from an object, which was compared. It returns
+// none when it is time to ask the member again, when another object was applied since, or when the
+// object has something else of the fields.
+func (p Pruned) from(existing client.Object, found difference, now time.Time) *fieldpath.Set {
+	isKnown := p.Fields != nil && now.Before(p.Retry) && p.Hash == existing.GetAnnotations()[v1alpha1.AnnotationHash]
+	if !isKnown || !reflect.DeepEqual(p.Kept, found.kept(p.Fields)) {
 		return fieldpath.NewSet()
 	}
-	return p.Fields
+	return p.Fields.Intersection(found.absent)
 }
