@@ -11,7 +11,7 @@ import (
 
 var (
 	statesFlag  = flag.Int("explore.states", 1000, "stop each exploration after the depth at which it has so many states; 0: no limit")
-	depthFlag   = flag.Int("explore.depth", 0, "stop each exploration at this depth; 0: no limit")
+	depthFlag   = flag.Int("explore.depth", 0, "stop each exploration at this depth, unless its world is small and there is no limit for states; 0: no limit")
 	healthyFlag = flag.Int("explore.healthy", 1, "let the world be healthy after every n-th state")
 )
 
@@ -30,6 +30,9 @@ func TestExplore(t *testing.T) {
 func (c *config) explore(t *testing.T) int {
 	world, begin := c.world(t), time.Now()
 	limits := explore.Limits{Depth: *depthFlag, States: *statesFlag, HealthyEvery: *healthyFlag, HealthySteps: healthySteps}
+	if c.isFinite && limits.States == 0 {
+		limits.Depth = 0
+	}
 	result := explore.Explore(world, limits)
 	bound := fmt.Sprintf("to depth %d", len(result.Levels)-1)
 	if result.IsComplete {

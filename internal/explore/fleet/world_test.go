@@ -119,6 +119,8 @@ type config struct {
 	tick instant
 	// maxEdits is how often users change the spec at most; 0 is no limit.
 	maxEdits int8
+	// isFinite is set if the world is small enough to be explored to its end, for some minutes.
+	isFinite bool
 	// policy divides the replicas; it may be nil.
 	policy *v1alpha1.ReplicaPolicy
 	// isRunning is set if the world begins when the first template runs everywhere, and otherwise with an

@@ -51,7 +51,7 @@ func rollouts(all ...*v1alpha1.Rollout) []*v1alpha1.Rollout { return all }
 var worlds = []*config{
 	{
 		name: "smallest", tick: 3, clusters: []string{"canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
-		rollouts: rollouts(canary()), maxEdits: 2, events: []string{eventPods, eventBack},
+		rollouts: rollouts(canary()), maxEdits: 1, isFinite: true, events: []string{eventPods, eventBack},
 	}, {
 		name: "requests", tick: 3, clusters: []string{"canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
 		rollouts: rollouts(canary(withApproval)), isRunning: true,
@@ -86,7 +86,7 @@ var worlds = []*config{
 		name: "cut off", tick: 3, clusters: []string{"canary", "canary", "canary", "canary"}, templates: []string{"one", "two"}, replicas: []int32{1},
 		rollouts: rollouts(canary(withTwoAtATime)), isRunning: true, isSymmetric: true,
 		scenes: [][]string{{"edit: image two"}},
-		events: []string{eventPods, eventBack, eventOutage},
+		events: []string{eventBack, eventPromote, eventOutage},
 	}, {
 		name: "canaries come and go", tick: 3, clusters: []string{"canary", "canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
 		rollouts: rollouts(canary(fast)), isRunning: true,
