@@ -195,7 +195,7 @@ func (c *connection) RoundTrip(request *http.Request) (*http.Response, error) {
 	if err := request.Context().Err(); err != nil {
 		return nil, err
 	}
-	c.world.noteRequest(c)
+	c.world.noteRequest(request.Context(), c)
 	kind := callProbe
 	switch {
 	case request.URL.Path == "/version":
@@ -228,11 +228,20 @@ func respond(request *http.Request, code int, body string) *http.Response {
 	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(body)), Request: request}
 }
 
-// noteRequest checks that a session that has ended sends no request.
-func (w *memberWorld) noteRequest(on *connection) {
+// noteRequest checks that a session that has ended sends no request. A request whose context is just
+// being cancelled with that of its session is not one.
+func (w *memberWorld) noteRequest(ctx context.Context, on *connection) {
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	if e := on.engagement; e != nil && e.ctx.Err() != nil {
+	e := on.engagement
+	w.mu.Unlock()
+	if e == nil || e.ctx.Err() == nil {
+		return
+	}
+	select {
+	case <-ctx.Done():
+	case <-time.After(time.Nanosecond): // now all goroutines wait, and no cancellation is under way
+		w.mu.Lock()
+		defer w.mu.Unlock()
 		w.broken = append(w.broken, broken("one session", "a session that has ended sends a request"))
 	}
 }
