@@ -44,11 +44,11 @@ func (s *stage) soakEnd() time.Time {
 }
 
 // isSettled reports whether the result of a stage is known: nothing is updating, nothing is left to
-// update, and enough clusters have a result. A promoted stage needs no result. Clusters without pods
-// have none.
+// update, also when all clusters have answered the latest edit, and enough clusters have a result. A
+// promoted stage needs no result. Clusters without pods have none.
 func (s *stage) isSettled() bool {
 	t := s.tally()
-	if t[stateUpdating]+t[stateCandidate]+t[stateUnconfirmed] > 0 {
+	if t[stateUpdating]+t[stateCandidate]+t[stateUnconfirmed] > 0 || s.awaitsAnswers() {
 		return false
 	}
 	if s.status.Promoted {

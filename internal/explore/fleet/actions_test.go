@@ -136,7 +136,7 @@ func (c *config) memberActions(i int) []action {
 	for _, more := range []int8{1, -1} {
 		add(eventScaling, fmt.Sprintf("gets %+d pods from its autoscaler", more), func(s state) (state, bool) {
 			m, entry := &s.members[i], s.entry(clusterName(i))
-			if !m.exists || entry == nil || int32(m.replicas+more) < entry.MinReplicas || int32(m.replicas+more) > entry.MaxReplicas {
+			if !m.exists || entry == nil || entry.MaxReplicas == 0 || int32(m.replicas+more) < entry.MinReplicas || int32(m.replicas+more) > entry.MaxReplicas {
 				return s, false
 			}
 			m.replicas += more

@@ -12,6 +12,7 @@ import (
 var (
 	statesFlag  = flag.Int("explore.states", 1000, "stop each exploration after the depth at which it has so many states; 0: no limit")
 	depthFlag   = flag.Int("explore.depth", 0, "stop each exploration at this depth, unless its world is small and there is no limit for states; 0: no limit")
+	leastFlag   = flag.Int("explore.least", 0, "fail if all explorations together have fewer states")
 	healthyFlag = flag.Int("explore.healthy", 1, "let the world be healthy after every n-th state")
 )
 
@@ -24,6 +25,9 @@ func TestExplore(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) { all += c.explore(t) })
 	}
 	t.Logf("%d states in %d worlds", all, len(worlds))
+	if all < *leastFlag {
+		t.Errorf("README.md says that there are more than %d", *leastFlag)
+	}
 }
 
 // explore explores a world, and returns the number of its states.

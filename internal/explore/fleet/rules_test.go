@@ -32,24 +32,32 @@ type rule struct {
 var rules = []rule{
 	{"a decision twice is the same as once", (*step).repeats},
 	{"Unknown is called Unknown", (*step).knows},
+	{"Ready is what was observed", (*step).tellsReady},
 	{"what runs has an entry", (*step).records},
 	{"a cluster gets only the target or the stable revision", (*step).getsKnownRevision},
 	{"a cluster gets only a revision that is stored", (*step).getsStoredRevision},
 	{"a failed revision comes back to no cluster", (*step).keepsFailedAway},
+	{"a failed template is tried again after the rollback", (*step).retriesLate},
 	{"no cluster gets another revision while the rollout is paused", (*step).pauses},
 	{"a cluster that nobody observes does not get the target", (*step).looksFirst},
 	{"a stage begins when the stages before it are proven", (*step).provesInOrder},
 	{"a stage that needs approval begins with one", (*step).asks},
 	{"no more clusters are updating than maxUnavailable", (*step).keepsBudget},
+	{"a stage gives the target to one cluster more than it has proven", (*step).provesOneByOne},
 	{"a cluster is available after minReadySeconds", (*step).waitsUntilAvailable},
+	{"a stage ends when none of its clusters is updating", (*step).waitsForUpdating},
 	{"a stage soaks before it is completed", (*step).soaks},
 	{"a completed stage stays completed", (*step).staysCompleted},
 	{"the stable revision was ready", (*step).provesStable},
+	{"a failed revision does not become stable", (*step).adoptsNoFailed},
+	{"without stages, a revision is stable when every cluster runs it", (*step).adoptsComplete},
 	{"a completed rollout was ready in each stage", (*step).provesCompleted},
 	{"a removal has a reason", (*step).removesWithIntent},
 	{"a removal waits for another cluster", (*step).removesWithReplacement},
+	{"one removal at a time", (*step).removesOneByOne},
 	{"few removals and scale-downs start without an edit", (*step).limitsRemovals},
 	{"without an edit, something keeps running", (*step).keepsServing},
+	{"without an edit, divided replicas that are ready stay", (*step).keepsDivided},
 	{"no replica count is lower than in the plan", (*step).keepsReplicas},
 }
 
@@ -192,6 +200,19 @@ func (st *step) knows() string {
 	return ""
 }
 
+// tellsReady checks that an entry that is Ready, and was observed, says what runs on the cluster.
+func (st *step) tellsReady() string {
+	for _, entry := range st.status.Clusters {
+		m := st.after.members[indexOf(entry.Name)]
+		isAutoscaled := entry.MaxReplicas > 0
+		isSo := m.exists && m.runs == entry.Revision && (isAutoscaled || int32(m.replicas) == entry.Replicas)
+		if entry.Phase == v1alpha1.ClusterReady && entry.Revision != 0 && st.in.ObservationOf(entry.Name) != nil && !isSo {
+			return fmt.Sprintf("%s is Ready with revision %d and %d replicas, and runs revision %d with %d", entry.Name, entry.Revision, entry.Replicas, m.runs, m.replicas)
+		}
+	}
+	return ""
+}
+
 func (st *step) records() string {
 	for _, was := range st.before.app.Status.Clusters {
 		m := st.after.members[indexOf(was.Name)]
@@ -231,6 +252,22 @@ func (st *step) keepsFailedAway() string {
 	for _, entry := range st.gets() {
 		if slices.Contains(st.before.memory.failed, entry.Revision) || entry.Revision == st.status.Rollout.FailedRevision {
 			return fmt.Sprintf("%s got revision %d, which failed", entry.Name, entry.Revision)
+		}
+	}
+	return ""
+}
+
+// retriesLate checks that a revision that has just failed is stored again, for a retry, only if the
+// rollback has ended, or the rollout if it does not go back.
+func (st *step) retriesLate() string {
+	before := st.before.app.Status.Rollout
+	isEnded := before.Phase == v1alpha1.RolloutHalted || before.Phase == v1alpha1.RolloutRolledBack
+	if isEnded || before.Revision != before.FailedRevision || len(st.before.history) == 0 || st.after.history[0].number == st.before.history[0].number {
+		return ""
+	}
+	for _, stored := range st.before.history {
+		if stored.number == before.FailedRevision && stored.template == st.after.history[0].template {
+			return fmt.Sprintf("revision %d has the template of revision %d, which failed, and the rollout is %s", st.after.history[0].number, before.FailedRevision, before.Phase)
 		}
 	}
 	return ""
@@ -304,20 +341,42 @@ func (st *step) asks() string {
 	return ""
 }
 
+// clustersOf returns the entries of the clusters of a stage.
+func (st *step) clustersOf(i int) []v1alpha1.ClusterStatus {
+	return slices.DeleteFunc(slices.Clone(st.status.Clusters), func(entry v1alpha1.ClusterStatus) bool {
+		return !st.in.Plan.Find(entry.Name).Chosen() || st.stageOf(entry.Name) != i
+	})
+}
+
+// countUpdating returns how many clusters of a stage are updating.
+func (st *step) countUpdating(i int) int {
+	n := 0
+	for _, entry := range st.clustersOf(i) {
+		if st.isUpdating(entry) {
+			n++
+		}
+	}
+	return n
+}
+
+// isNew reports whether a cluster had nothing, and its stage is completed. Then it gets the target at once.
+func (st *step) isNew(entry v1alpha1.ClusterStatus) bool {
+	was := st.was(entry.Name)
+	isCompleted := statusOf(st.status.Rollout, st.stageName(st.stageOf(entry.Name))).Phase == v1alpha1.StageCompleted
+	return isCompleted && (was == nil || was.Revision == 0)
+}
+
 func (st *step) keepsBudget() string {
 	for _, entry := range st.getsTarget() {
+		if st.isNew(entry) {
+			continue
+		}
 		i := st.stageOf(entry.Name)
-		budget, updating := 1, 0
+		budget := 1
 		if limit := st.pace(i).MaxUnavailable; limit != nil {
 			budget = limit.IntValue()
 		}
-		for _, other := range st.status.Clusters {
-			isInStage := st.in.Plan.Find(other.Name).Chosen() && st.stageOf(other.Name) == i
-			if isInStage && st.isUpdating(other) {
-				updating++
-			}
-		}
-		if updating > budget {
+		if updating := st.countUpdating(i); updating > budget {
 			return fmt.Sprintf("%s got revision %d, and %d clusters of stage %s are updating", entry.Name, entry.Revision, updating, st.stageName(i))
 		}
 	}
@@ -335,6 +394,50 @@ func (st *step) isUpdating(entry v1alpha1.ClusterStatus) bool {
 	isLate := st.in.Now.Sub(entry.UnavailableSince.Time) >= seconds(st.in.App.Spec.Rollout.ProgressDeadlineSeconds)
 	hasFailed := entry.Phase == v1alpha1.ClusterFailed && st.in.Now.Sub(entry.LastTransitionTime.Time) >= 3*time.Minute
 	return !isLate && !hasFailed
+}
+
+// provesOneByOne checks that a stage has one cluster that is updating, or was lost with the target, for
+// each one that is Ready with it, and one more. A promoted stage is not proven.
+func (st *step) provesOneByOne() string {
+	for _, entry := range st.getsTarget() {
+		i := st.stageOf(entry.Name)
+		if st.isNew(entry) || statusOf(st.status.Rollout, st.stageName(i)).Promoted {
+			continue
+		}
+		proven := 0
+		for _, other := range st.clustersOf(i) {
+			m := st.after.members[indexOf(other.Name)]
+			if other.Revision == st.target() && other.Phase == v1alpha1.ClusterReady && m.runs == st.target() {
+				proven++
+			}
+		}
+		if updating := st.countUpdating(i); updating > proven+1 {
+			return fmt.Sprintf("%s got revision %d, %d clusters of stage %s are updating, and %d are Ready with it", entry.Name, entry.Revision, updating, st.stageName(i), proven)
+		}
+	}
+	return ""
+}
+
+func (st *step) waitsForUpdating() string {
+	before := st.before.app.Status.Rollout
+	if st.in.App.Spec.Rollout == nil || before.Revision != st.target() || st.target() == before.StableRevision {
+		return ""
+	}
+	for i := range len(st.in.App.Spec.Rollout.Stages) + 1 {
+		was, is := statusOf(before, st.stageName(i)), statusOf(st.status.Rollout, st.stageName(i))
+		hasEnded := is.Phase == v1alpha1.StageSoaking || is.Phase == v1alpha1.StageCompleted
+		clusters := st.clustersOf(i)
+		isOverfull := st.pace(i).Limit != nil && len(clusters) > st.pace(i).Limit.IntValue() // some of these belong to the next stage
+		if was.Phase != v1alpha1.StageProgressing || !hasEnded || isOverfull {
+			continue
+		}
+		for _, entry := range clusters {
+			if st.isUpdating(entry) && entry.AvailableReplicas == 0 && entry.Phase != v1alpha1.ClusterUnknown {
+				return fmt.Sprintf("stage %s is %s, and %s is updating", st.stageName(i), is.Phase, entry.Name)
+			}
+		}
+	}
+	return ""
 }
 
 func (st *step) waitsUntilAvailable() string {
@@ -402,6 +505,31 @@ func (st *step) provesStable() string {
 	return ""
 }
 
+func (st *step) adoptsNoFailed() string {
+	stable := st.status.Rollout.StableRevision
+	if stable != st.before.app.Status.Rollout.StableRevision && slices.Contains(st.before.memory.failed, stable) {
+		return fmt.Sprintf("revision %d is stable, and has failed", stable)
+	}
+	return ""
+}
+
+// adoptsComplete checks that a revision that no rollout has proven becomes stable, instead of another one, if
+// it is Ready on each cluster that could be observed before.
+func (st *step) adoptsComplete() string {
+	before, stable := st.before.app.Status.Rollout, st.status.Rollout.StableRevision
+	if before.Phase != "" || before.StableRevision == 0 || stable == before.StableRevision || st.in.App.Spec.Rollout == nil {
+		return ""
+	}
+	for _, was := range st.before.app.Status.Clusters {
+		isReady := was.Phase == v1alpha1.ClusterReady
+		isEvidence := entryplan.IsPlanned(was) && was.Phase != v1alpha1.ClusterUnknown && (!isReady || was.ReadyReplicas > 0)
+		if isEvidence && (!isReady || was.Revision != stable) {
+			return fmt.Sprintf("revision %d is stable, and %s was %s with revision %d", stable, was.Name, was.Phase, was.Revision)
+		}
+	}
+	return ""
+}
+
 func (st *step) provesCompleted() string {
 	before, after := st.before.app.Status.Rollout, st.status.Rollout
 	isCompleted := after.Phase == v1alpha1.RolloutCompleted && (before.Phase != v1alpha1.RolloutCompleted || before.Revision != after.Revision)
@@ -465,6 +593,24 @@ func (st *step) removesWithReplacement() string {
 	return ""
 }
 
+// removesOneByOne checks that no removal starts while another one goes on: that is the limit for so few
+// clusters. One that a user has approved starts at once.
+func (st *step) removesOneByOne() string {
+	var removing []string
+	for _, entry := range st.status.Clusters {
+		isReachable := st.after.members[indexOf(entry.Name)].isReachable()
+		if entry.Phase == v1alpha1.ClusterRemoving && isReachable && !entry.Transition.Accepted {
+			removing = append(removing, entry.Name)
+		}
+	}
+	for _, entry := range st.starts() {
+		if len(removing) > 1 && slices.Contains(removing, entry.Name) && !st.isDeleting() {
+			return fmt.Sprintf("the removal from %s starts, and removals go on from %v", entry.Name, removing)
+		}
+	}
+	return ""
+}
+
 func (st *step) limitsRemovals() string {
 	if st.isDeleting() {
 		return ""
@@ -503,6 +649,26 @@ func (st *step) keepsServing() string {
 	}
 	if st.serving(st.before.app.Status) > 0 && st.serving(st.status) == 0 {
 		return "no cluster that is known to be ready keeps the AppService"
+	}
+	return ""
+}
+
+// keepsDivided checks that scale-downs of divided replicas leave as many that are known to be ready as
+// before, or as the spec asks for.
+func (st *step) keepsDivided() string {
+	isAccepted := st.before.app.Annotations[v1alpha1.AnnotationAcceptUnready] != ""
+	if isAccepted || st.before.memory.isEdited || st.isDeleting() || st.in.App.Spec.ReplicaPolicy == nil {
+		return ""
+	}
+	had, has := int32(0), int32(0)
+	for _, entry := range st.status.Clusters {
+		was := st.was(entry.Name)
+		if was != nil && entryplan.IsPlanned(entry) && st.after.members[indexOf(entry.Name)].isReachable() {
+			had, has = had+min(entry.ReadyReplicas, was.Replicas), has+min(entry.ReadyReplicas, entry.Replicas)
+		}
+	}
+	if has < min(had, st.in.App.DesiredReplicas()) {
+		return fmt.Sprintf("%d replicas are ready, and %d of them remain", had, has)
 	}
 	return ""
 }

@@ -3,6 +3,7 @@ package fleet
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -113,6 +114,8 @@ type config struct {
 	overrides  [][]v1alpha1.Override
 	// scenes are lists of events. After each event, the world is healthy until it is at rest.
 	scenes [][]string
+	// walks are lists of events, too, with nothing between the events.
+	walks [][]string
 	// events are the groups of actions that happen.
 	events []string
 	// tick is how many minutes pass at a time, and a little more.
@@ -180,8 +183,8 @@ func (c *config) initial() state {
 	return s
 }
 
-// starts returns the states in which the world begins: at rest, and each state on the way through a scene in
-// a healthy world. So an exploration need not be deep to see all of a rollout.
+// starts returns the states in which the world begins: at rest, each state on the way through a scene in
+// a healthy world, and each state of a walk. So an exploration need not be deep to see all of a rollout.
 func (c *config) starts() ([]start, error) {
 	s := c.initial()
 	if c.has(eventLate) {
@@ -206,13 +209,24 @@ func (c *config) starts() ([]start, error) {
 			at := s
 			for _, event := range scene {
 				name := event + ", " + way.Name
-				at = c.do(at, event)
+				if at, err = c.do(at, event); err != nil {
+					return nil, err
+				}
 				var passed []start
 				if at, passed, err = c.play(way.Heal(at), way, name); err != nil {
 					return nil, fmt.Errorf("%s: %w", name, err)
 				}
 				all = append(all, passed...)
 			}
+		}
+	}
+	for _, walk := range c.walks {
+		at := s
+		for i, event := range walk {
+			if at, err = c.do(at, event); err != nil {
+				return nil, err
+			}
+			all = append(all, start{Name: strings.Join(walk[:i+1], "; "), State: at})
 		}
 	}
 	for i := range all {
@@ -227,12 +241,15 @@ const atRest = "at rest"
 type start = explore.Start[state]
 
 // do returns the state after the event with this name.
-func (c *config) do(s state, event string) state {
+func (c *config) do(s state, event string) (state, error) {
 	next, happens, err := c.action(event).Do(s)
-	if !happens || err != nil {
-		panic(event + " does not happen")
+	switch {
+	case err != nil:
+		return s, fmt.Errorf("%s: %w", event, err)
+	case !happens:
+		return s, fmt.Errorf("%s: it does not happen", event)
 	}
-	return next
+	return next, nil
 }
 
 // action returns the action with a name.

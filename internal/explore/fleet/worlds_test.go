@@ -86,6 +86,10 @@ var worlds = []*config{
 		name: "cut off", tick: 3, clusters: []string{"canary", "canary", "canary", "canary"}, templates: []string{"one", "two"}, replicas: []int32{1},
 		rollouts: rollouts(canary(withTwoAtATime)), isRunning: true, isSymmetric: true,
 		scenes: [][]string{{"edit: image two"}},
+		walks: [][]string{{
+			"edit: image two", "plan", "a carries out its entry", "b carries out its entry", "c carries out its entry", "d carries out its entry",
+			"plan", "promote canary", "plan", "a carries out its entry", "b carries out its entry", "a is lost", "b is lost", "plan", "a tick passes", "plan",
+		}},
 		events: []string{eventBack, eventPromote, eventOutage},
 	}, {
 		name: "canaries come and go", tick: 3, clusters: []string{"canary", "canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
@@ -98,6 +102,15 @@ var worlds = []*config{
 		scenes: [][]string{{"edit: image two"}, {"edit: rollout 1", "edit: image two"}},
 		events: []string{eventPods, eventBack, eventStages, eventApprove},
 	}, {
+		name: "failed and lost", tick: 3, clusters: []string{"canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
+		rollouts: rollouts(canary(fast, withPause), nil), isRunning: true,
+		scenes: [][]string{{"edit: image two"}},
+		walks: [][]string{{
+			"edit: image two", "plan", "a carries out its entry", "b carries out its entry", "plan", "a carries out its entry", "a has pods that fail",
+			"a carries out its entry", "plan", "a tick passes", "plan", "edit: rollout 1", "plan", "a starts its pods", "a carries out its entry", "plan", "b is lost", "plan",
+		}},
+		events: []string{eventPods, eventBack, eventStages, eventOutage},
+	}, {
 		name: "replicas", tick: 3, clusters: []string{"canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1, 0, 2},
 		rollouts: rollouts(canary(fast)), isRunning: true,
 		scenes: [][]string{{"edit: image two"}, {"edit: 0 replicas", "edit: image two"}},
@@ -105,7 +118,11 @@ var worlds = []*config{
 	}, {
 		name: "removals", tick: 3, clusters: []string{"x", "x", "x"}, templates: []string{"one"}, replicas: []int32{1},
 		placements: []*v1alpha1.Placement{{ClusterMatch: labelled("x")}, nil, {ClusterMatch: labelled("nowhere")}}, limits: []int32{0, 1, 2}, isRunning: true,
-		scenes: [][]string{{"edit: limit 1"}, {"b changes its label", "c changes its label"}},
+		scenes: [][]string{{"edit: limit 1"}},
+		walks: [][]string{
+			{"b changes its label", "plan", "b carries out its entry", "b carries out its entry", "plan"},
+			{"b changes its label", "c changes its label"},
+		},
 		events: []string{eventPods, eventLabel, eventCordon, eventDrain, eventOutage, eventMove, eventLimit, eventHour, eventAccept},
 	}, {
 		name: "lost clusters", tick: 3, clusters: []string{"x", "x"}, templates: []string{"one", "two"}, replicas: []int32{1},
@@ -124,7 +141,8 @@ var worlds = []*config{
 	}, {
 		name: "overridden", tick: 3, clusters: []string{"x", "y"}, templates: []string{"one"}, replicas: []int32{1},
 		overrides: [][]v1alpha1.Override{nil, {{Name: "y", Replicas: new(int32(0)), ClusterMatch: labelled("y")}}, {{Name: "other", Replicas: new(int32(0)), ClusterMatch: labelled("other")}}},
-		isRunning: true, scenes: [][]string{{"edit: overrides 1"}, {"edit: overrides 2", "b changes its label"}},
+		isRunning: true, scenes: [][]string{{"edit: overrides 1"}, {"edit: overrides 2"}},
+		walks:  [][]string{{"edit: overrides 2", "plan", "a carries out its entry", "b carries out its entry", "plan", "b changes its label"}},
 		events: []string{eventPods, eventOutage, eventLabel, eventOverride, eventAccept, eventHour},
 	}, {
 		name: "divided", tick: 3, clusters: []string{"x", "x", "x"}, templates: []string{"one"}, replicas: []int32{3, 1, 0},
