@@ -57,7 +57,7 @@ type Limits struct {
 	// Depth is the largest number of events in a row, and States the largest number of states; 0 is no
 	// limit.
 	Depth, States int
-	// HealthyEvery explores the healthy ways from every n-th state, and 0 from none.
+	// HealthyEvery explores the healthy ways from every n-th state, by their hashes, and 0 from none.
 	HealthyEvery int
 	// HealthySteps is within how many steps a healthy world must come to an end.
 	HealthySteps int
@@ -119,29 +119,42 @@ type successor[S any] struct {
 }
 
 // Explore visits the states of a world breadth first, so that each trace is a shortest one. It keeps a hash
-// of each state, and the states themselves only of two levels.
+// of each state, and the states themselves only of two levels; of one, if it is the last before the depth of
+// the limits.
 func Explore[S any](world World[S], limits Limits) Result {
 	e := &explorer[S]{world: world, limits: limits, seen: map[uint64]struct{}{}, broken: map[string]bool{}}
 	e.result.Taken = make([]int, len(world.Actions))
 	var level []S
 	for i, start := range world.Starts {
-		if e.add(world.Key(start.State), i, isStart) {
-			level = append(level, start.State)
+		key := world.Key(start.State)
+		if !e.add(key, i, isStart) {
+			continue
+		}
+		level = append(level, start.State)
+		for _, s := range e.healthyWays(start.State, key, isStart) {
+			e.report(len(e.parent)-1, s)
 		}
 	}
 	first := 0
 	for depth := 0; len(level) > 0; depth++ {
 		e.result.Levels = append(e.result.Levels, len(level))
-		if limits.Depth > 0 && depth == limits.Depth || limits.States > 0 && e.result.States >= limits.States {
+		if limits.States > 0 && e.result.States >= limits.States {
 			return e.finish(false)
 		}
+		isLast, before := limits.Depth > 0 && depth+1 == limits.Depth, e.result.States
 		var next []S
 		for start := 0; start < len(level); start += batch {
 			states := level[start:min(start+batch, len(level))]
-			for i, successors := range e.expand(states, first+start) {
-				next = e.merge(next, first+start+i, successors)
+			for i, successors := range e.expand(states) {
+				if next = e.merge(next, first+start+i, successors); isLast {
+					next = nil // they are not expanded
+				}
 			}
 			clear(states)
+		}
+		if found := e.result.States - before; isLast && found > 0 {
+			e.result.Levels = append(e.result.Levels, found)
+			return e.finish(false)
 		}
 		first += len(level)
 		level = next
@@ -155,14 +168,14 @@ func (e *explorer[S]) finish(isComplete bool) Result {
 }
 
 // expand returns what each of the states leads to. All processors do it at the same time.
-func (e *explorer[S]) expand(states []S, first int) [][]successor[S] {
+func (e *explorer[S]) expand(states []S) [][]successor[S] {
 	found := make([][]successor[S], len(states))
 	var taken atomic.Int64
 	var workers sync.WaitGroup
 	for range runtime.GOMAXPROCS(0) {
 		workers.Go(func() {
 			for i := int(taken.Add(1)) - 1; i < len(states); i = int(taken.Add(1)) - 1 {
-				found[i] = e.successors(states[i], first+i)
+				found[i] = e.successors(states[i])
 			}
 		})
 	}
@@ -170,15 +183,8 @@ func (e *explorer[S]) expand(states []S, first int) [][]successor[S] {
 	return found
 }
 
-func (e *explorer[S]) successors(state S, index int) []successor[S] {
+func (e *explorer[S]) successors(state S) []successor[S] {
 	var found []successor[S]
-	if e.limits.HealthyEvery > 0 && index%e.limits.HealthyEvery == 0 {
-		for _, healthy := range e.world.Healthy {
-			if broken := e.runHealthy(healthy, state); broken != nil {
-				found = append(found, successor[S]{broken: broken, healthy: healthy.Name})
-			}
-		}
-	}
 	for i, action := range e.world.Actions {
 		next, happens, err := action.Do(state)
 		if err != nil {
@@ -194,6 +200,21 @@ func (e *explorer[S]) successors(state S, index int) []successor[S] {
 			continue
 		}
 		found = append(found, successor[S]{state: next, key: key, action: uint16(i)})
+		found = append(found, e.healthyWays(next, key, uint16(i))...)
+	}
+	return found
+}
+
+// healthyWays returns how the healthy ways from a state break a rule.
+func (e *explorer[S]) healthyWays(state S, key uint64, action uint16) []successor[S] {
+	var found []successor[S]
+	if e.limits.HealthyEvery == 0 || key%uint64(e.limits.HealthyEvery) != 0 {
+		return nil
+	}
+	for _, healthy := range e.world.Healthy {
+		if broken := e.runHealthy(healthy, state); broken != nil {
+			found = append(found, successor[S]{action: action, broken: broken, healthy: healthy.Name})
+		}
 	}
 	return found
 }
@@ -231,7 +252,7 @@ func (e *explorer[S]) report(index int, s successor[S]) {
 	}
 	e.broken[s.broken.Rule] = true
 	start, trace := e.trace(index)
-	if s.healthy == "" {
+	if s.action != isStart {
 		trace = append(trace, e.world.Actions[s.action].Name)
 	}
 	e.result.Violations = append(e.result.Violations, Violation{Error: s.broken, Start: start, Trace: trace, Healthy: s.healthy})
