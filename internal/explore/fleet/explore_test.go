@@ -13,7 +13,7 @@ var (
 	statesFlag  = flag.Int("explore.states", 1000, "stop each exploration after the depth at which it has so many states; 0: no limit")
 	depthFlag   = flag.Int("explore.depth", 0, "stop each exploration at this depth, unless its world is small and there is no limit for states; 0: no limit")
 	leastFlag   = flag.Int("explore.least", 0, "fail if all explorations together have fewer states")
-	healthyFlag = flag.Int("explore.healthy", 1, "let the world be healthy after every n-th state")
+	healthyFlag = flag.Int("explore.healthy", 8, "let the world be healthy after every n-th state")
 )
 
 // healthySteps is within how many steps a healthy world must end.
