@@ -598,3 +598,14 @@ func TestStage_that_has_begun_keeps_its_approval_over_an_edit_of_others(t *testi
 		}
 	}
 }
+
+// A retry that was set before the failure is refused. It does not count later, when the stages are removed:
+// the failed template would reach all clusters at once.
+func TestRefused_retry_does_not_count_when_the_stages_are_removed(t *testing.T) {
+	s := newScenario(t).edited("bad").annotated(v1alpha1.AnnotationRetry, "2").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+	s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = nil })
+	s.passes(time.Minute)
+	if s.app.Status.Rollout.Revision != 2 || len(s.with(1)) != len(s.members) {
+		t.Errorf("%s, on %s", s.summary(), s.revisions())
+	}
+}

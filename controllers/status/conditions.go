@@ -149,17 +149,23 @@ func (r readiness) clustersReady() metav1.Condition {
 	case sum.Clusters == 0:
 		reason = v1alpha1.ReasonNoClusters
 	case sum.Ready == sum.Clusters:
-		return condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, "running "+runningOn(r.entries))
+		return condition(v1alpha1.ConditionReady, metav1.ConditionTrue, v1alpha1.ReasonReady, r.withNotes("running "+runningOn(r.entries)))
 	case sum.Failed > 0:
 		reason = v1alpha1.ReasonClustersFailed
 	case sum.Unknown > 0 && sum.Progressing == 0:
 		status, reason = metav1.ConditionUnknown, v1alpha1.ReasonClustersUnknown
 	}
-	message := strings.Join(append([]string{r.notReady()}, r.decision.Notes...), "; ")
+	message := r.withNotes(r.notReady())
 	if state := &r.decision.Rollout; r.in.App.Spec.Rollout == nil && len(state.ChangedSources) > 0 && state.Revision != state.StableRevision {
 		message = targetName(state) + ": " + message
 	}
 	return condition(v1alpha1.ConditionReady, status, reason, message)
+}
+
+// withNotes returns a message with the notes on pending scale-downs and removals. They may wait for a user
+// although all clusters are Ready.
+func (r readiness) withNotes(message string) string {
+	return strings.Join(append([]string{message}, r.decision.Notes...), "; ")
 }
 
 // notReady returns the clusters that are not ready with their reasons. Without clusters, it returns why

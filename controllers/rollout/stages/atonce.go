@@ -19,8 +19,8 @@ func (d atOnce) assign() {
 		PreviousRevision: before.PreviousRevision, FailedRevision: before.FailedRevision, ChangedSources: before.ChangedSources,
 	}
 	hasFailed := d.in.Revision == before.FailedRevision
-	if hasFailed { // only another template ends it
-		d.status.Phase, d.status.Since = before.Phase, before.Since
+	if hasFailed { // only another template ends it, or a retry that counts
+		d.status.Phase, d.status.Since, d.status.RetryRefused = before.Phase, before.Since, before.RetryRefused
 		d.status.FailedStage, d.status.FailedClusters, d.status.FailedReason = before.FailedStage, before.FailedClusters, before.FailedReason
 	}
 	for _, c := range d.clusters {

@@ -2,7 +2,7 @@
 // revise.Decide, rollout.Plan and status.Compute, in a loop with simulated members. It has only tests.
 //
 //	make explore         # two minutes on two processors
-//	make explore DEPTH=7 # deeper, for an hour
+//	make explore DEPTH=6 # deeper
 //
 // A world (worlds_test.go) says which clusters there are, what users may choose, and what may happen. It
 // begins at rest, and on the way through scenes such as a rollout that succeeds, and one that fails. From

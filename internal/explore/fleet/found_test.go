@@ -33,6 +33,9 @@ var found = []struct {
 	{problem: "a stage ended before a cluster that came back had answered, which then got the target without a stage", world: "one first",
 		start: "edit: image two, every template starts, step 3", isHealthy: true,
 		trace: "c is drained or not any more; edit: image one; edit: image two; plan"},
+	{problem: "a scale-down waited for an approval, and no message said so, because all clusters were Ready", world: "divided",
+		start: "edit: 1 replicas, every template starts, step 1", isHealthy: true,
+		trace: "b is drained or not any more; plan; a is drained or not any more; plan"},
 }
 
 func TestFound(t *testing.T) {

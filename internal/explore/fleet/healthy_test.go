@@ -129,6 +129,9 @@ func (c *config) endProblem(s *state, p planned, broken int8) string {
 			return "the rollout is " + string(status.Rollout.Phase) + " and waits for nothing"
 		}
 	}
+	if problem := c.specProblem(s, p, waits); problem != "" {
+		return problem
+	}
 	isAnyBroken := false
 	for i := range c.clusters {
 		isAnyBroken = isAnyBroken || c.runsTemplate(s, i, broken)
@@ -150,6 +153,46 @@ func (c *config) endProblem(s *state, p planned, broken int8) string {
 		}
 	}
 	return ""
+}
+
+// specProblem returns what differs between the spec and the members, if the spec is carried out everywhere.
+func (c *config) specProblem(s *state, p planned, waits bool) string {
+	status, spec := &s.app.Status, &s.app.Spec
+	isCarriedOut := status.Rollout.Phase == v1alpha1.RolloutCompleted || status.Rollout.Phase == "" && spec.Rollout == nil
+	if status.ObservedGeneration != s.app.Generation {
+		return "the latest edit was not planned"
+	}
+	if waits || !isCarriedOut || s.toAccept() != "" {
+		return ""
+	}
+	sum := int32(0)
+	for i := range c.clusters {
+		name, m := clusterName(i), &s.members[i]
+		if !p.in.Plan.Find(name).Chosen() {
+			continue
+		}
+		sum += int32(m.replicas)
+		if !c.runsTemplate(s, i, s.wish.template) {
+			return name + " does not run the template of the spec"
+		}
+		if wanted := c.wantedReplicas(spec, i); spec.ReplicaPolicy == nil && spec.Autoscaling == nil && int32(m.replicas) != wanted {
+			return fmt.Sprintf("%s has %d replicas, and the spec asks for %d", name, m.replicas, wanted)
+		}
+	}
+	if spec.ReplicaPolicy != nil && sum > 0 && sum != *spec.Replicas {
+		return fmt.Sprintf("there are %d replicas, and the spec asks for %d", sum, *spec.Replicas)
+	}
+	return ""
+}
+
+// wantedReplicas returns the replicas that the spec asks for on a cluster, whose label is the first one.
+func (c *config) wantedReplicas(spec *v1alpha1.AppServiceSpec, i int) int32 {
+	for _, override := range spec.Overrides {
+		if override.Replicas != nil && override.ClusterSelector.MatchLabels["stage"] == c.clusters[i] {
+			return *override.Replicas
+		}
+	}
+	return *spec.Replicas
 }
 
 // waitsByName reports whether the status says what the rollout waits for.

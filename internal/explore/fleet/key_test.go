@@ -104,6 +104,7 @@ func (e *encoder) cluster(s *state, i int) {
 	if !m.object.IsReady() {
 		e.age(m.answered)
 	}
+	e.length(len(m.object.Status.Abandoned))
 	for _, tombstone := range m.object.Status.Abandoned {
 		e.bool(tombstone.Placement != nil)
 		if tombstone.Placement != nil {
@@ -117,6 +118,8 @@ func (e *encoder) cluster(s *state, i int) {
 		e.bool(m.isUpdated)
 		e.bool(m.isFailing)
 	}
+	e.bool(s.memory.chosen&(1<<i) != 0)
+	e.bool(s.memory.left&(1<<i) != 0)
 	e.bool(slices.Contains(s.app.Status.Rollout.FailedClusters, name))
 	e.bool(slices.Contains(s.app.Status.Rollout.ReturnFailedClusters, name))
 }
@@ -142,10 +145,12 @@ func (e *encoder) global(c *config, s *state) {
 	e.string(status.Placement.SpecHash)
 	e.string(status.Placement.ReplicasHash)
 	e.number(status.Placement.Count, placementNumber)
+	e.length(len(s.app.Annotations))
 	for _, key := range slices.Sorted(maps.Keys(s.app.Annotations)) {
 		e.string(key)
 		e.request(s.app.Annotations[key])
 	}
+	e.length(len(s.history))
 	for _, stored := range s.history {
 		e.number(stored.number, revisionNumber)
 		e.buffer = append(e.buffer, byte(stored.template))
@@ -264,18 +269,24 @@ func (e *encoder) number(n int64, kind kindOfNumber) {
 	}
 }
 
+// horizons are how far rules look back, in these configurations: ages between two of them are alike.
+var horizons = []instant{1 * minute, 2 * minute, 3 * minute, 10 * minute, hour}
+
 func (e *encoder) age(t instant) {
-	minutes := min((e.now-t)/minute, longest)
-	if e.now-t >= hour {
-		minutes++
+	class := 0
+	for class < len(horizons) && e.now-t >= horizons[class] {
+		class++
 	}
-	e.buffer = append(e.buffer, byte(minutes))
+	e.buffer = append(e.buffer, byte(class))
 }
 
 func (e *encoder) string(text string) {
 	e.buffer = append(e.buffer, text...)
 	e.buffer = append(e.buffer, 0)
 }
+
+// length writes how many elements follow, so that no list continues the one before.
+func (e *encoder) length(n int) { e.buffer = append(e.buffer, byte(n)) }
 
 func (e *encoder) bool(b bool) {
 	if b {

@@ -50,17 +50,18 @@ func compareAt(a, b revisionAt) int {
 // memory writes what the rules remember.
 func (e *encoder) memory(m *memory) {
 	for _, set := range [][]revisionAt{m.ready, m.given, m.approved} {
+		e.length(len(set))
 		for _, is := range set {
 			e.number(is.revision, revisionNumber)
 			e.string(is.at)
 		}
-		e.bool(true)
 	}
+	e.length(len(m.failed))
 	for _, revision := range m.failed {
 		e.number(revision, revisionNumber)
 	}
 	e.bool(m.isEdited)
-	e.buffer = append(e.buffer, m.left)
+	e.length(len(m.removals))
 	for _, start := range m.removals {
 		e.age(start)
 	}

@@ -43,6 +43,7 @@ var rules = []rule{
 	{"a stage begins when the stages before it are proven", (*step).provesInOrder},
 	{"a stage that needs approval begins with one", (*step).asks},
 	{"no more clusters are updating than maxUnavailable", (*step).keepsBudget},
+	{"no more Ready clusters go back than maxUnavailable", (*step).goesBackSlowly},
 	{"a stage gives the target to one cluster more than it has proven", (*step).provesOneByOne},
 	{"a cluster is available after minReadySeconds", (*step).waitsUntilAvailable},
 	{"a stage ends when none of its clusters is updating", (*step).waitsForUpdating},
@@ -67,15 +68,19 @@ func (c *config) checkedPlan(s state) (state, bool, error) {
 		return s, false, nil
 	}
 	next, p := c.plan(s)
-	isWritten := !equality.Semantic.DeepEqual(s.app.Status, p.status)
-	if !isWritten && slices.Equal(next.history, s.history) && next.process == s.process && next.members == s.members && !next.isGone {
-		return s, false, nil
-	}
+	isWritten := !equality.Semantic.DeepEqual(s.app.Status, p.status) || !slices.Equal(next.history, s.history) ||
+		next.process != s.process || next.members != s.members || next.isGone
 	st := &step{config: c, before: s, after: next, planned: p}
-	for _, rule := range rules {
+	for i, rule := range rules {
+		if i == 0 && !isWritten { // it is the same as the decision before
+			continue
+		}
 		if problem := rule.check(st); problem != "" {
 			return s, false, &explore.RuleError{Rule: rule.name, Problem: problem}
 		}
+	}
+	if !isWritten {
+		return s, false, nil
 	}
 	return st.remember(), true, nil
 }
@@ -372,10 +377,7 @@ func (st *step) keepsBudget() string {
 			continue
 		}
 		i := st.stageOf(entry.Name)
-		budget := 1
-		if limit := st.pace(i).MaxUnavailable; limit != nil {
-			budget = limit.IntValue()
-		}
+		budget := st.budget(i)
 		if updating := st.countUpdating(i); updating > budget {
 			return fmt.Sprintf("%s got revision %d, and %d clusters of stage %s are updating", entry.Name, entry.Revision, updating, st.stageName(i))
 		}
@@ -394,6 +396,35 @@ func (st *step) isUpdating(entry v1alpha1.ClusterStatus) bool {
 	isLate := st.in.Now.Sub(entry.UnavailableSince.Time) >= seconds(st.in.App.Spec.Rollout.ProgressDeadlineSeconds)
 	hasFailed := entry.Phase == v1alpha1.ClusterFailed && st.in.Now.Sub(entry.LastTransitionTime.Time) >= 3*time.Minute
 	return !isLate && !hasFailed
+}
+
+// budget returns how many clusters of a stage may be updating.
+func (st *step) budget(i int) int {
+	if limit := st.pace(i).MaxUnavailable; limit != nil {
+		return limit.IntValue()
+	}
+	return 1 // 25 % of so few clusters
+}
+
+func (st *step) goesBackSlowly() string {
+	if st.in.App.Spec.Rollout == nil || st.status.Rollout.FailedRevision != st.target() {
+		return ""
+	}
+	back := map[int][]string{} // by stage
+	for _, entry := range st.gets() {
+		was, m := st.was(entry.Name), st.after.members[indexOf(entry.Name)]
+		isReady := was != nil && was.Phase == v1alpha1.ClusterReady && m.isReachable() && m.runs == was.Revision && m.ready == m.replicas && m.ready > 0
+		if isReady && entry.Revision == st.before.app.Status.Rollout.StableRevision {
+			i := st.stageOf(entry.Name)
+			back[i] = append(back[i], entry.Name)
+		}
+	}
+	for i, names := range back {
+		if len(names) > st.budget(i) {
+			return fmt.Sprintf("%v, which are Ready, go back at once in stage %s", names, st.stageName(i))
+		}
+	}
+	return ""
 }
 
 // provesOneByOne checks that a stage has one cluster that is updating, or was lost with the target, for

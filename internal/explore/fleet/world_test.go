@@ -19,10 +19,7 @@ const (
 	// minute is the unit of all times that a rule looks back. Time passes in steps that are a little longer
 	// than some minutes, because the planner writes a second transition in one second a second later.
 	minute instant = 60
-	// longest is the age in minutes from which all ages are alike: no rule of these configurations but the
-	// hour of removals looks further back.
-	longest = 3
-	hour    = 60 * minute
+	hour           = 60 * minute
 	// most is the maximum number of clusters.
 	most = 4
 

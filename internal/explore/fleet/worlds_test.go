@@ -78,6 +78,11 @@ var worlds = []*config{
 		scenes: [][]string{{"edit: image two"}},
 		events: []string{eventPods, eventBack},
 	}, {
+		name: "going back", tick: 3, clusters: []string{"canary", "canary", "canary"}, templates: []string{"one", "two"}, replicas: []int32{1},
+		rollouts: rollouts(canary(fast)), isRunning: true, isSymmetric: true,
+		scenes: [][]string{{"edit: image two"}},
+		events: []string{eventPods, eventBack, eventAbort},
+	}, {
 		name: "promoted", tick: 3, clusters: []string{"canary", "rest", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
 		rollouts: rollouts(canary()), isRunning: true, isSymmetric: true,
 		scenes: [][]string{{"edit: image two"}},
