@@ -24,7 +24,7 @@ import (
 func (c *config) key(s state) uint64 {
 	e := encoders.Get().(*encoder)
 	defer encoders.Put(e)
-	e.now = s.now
+	e.now, e.horizons = s.now, c.horizons()
 	for i := range e.numbers {
 		e.numbers[i] = e.numbers[i][:0]
 	}
@@ -53,6 +53,7 @@ const (
 // encoder writes a state so that states with the same future are written alike.
 type encoder struct {
 	now        instant
+	horizons   []instant
 	isCounting bool
 	numbers    [plainNumber][]int64
 	buffer     []byte
@@ -269,12 +270,23 @@ func (e *encoder) number(n int64, kind kindOfNumber) {
 	}
 }
 
-// horizons are how far rules look back, in these configurations: ages between two of them are alike.
-var horizons = []instant{1 * minute, 2 * minute, 3 * minute, 10 * minute, hour}
+// horizons returns how far rules look back in a world: ages between two of them are alike. Ten minutes is how
+// long removals wait for a cluster that fails.
+func (c *config) horizons() []instant {
+	if slices.ContainsFunc([]string{eventMove, eventLimit, eventLabel, eventDrain, eventDelete}, c.has) {
+		return withRemovals
+	}
+	return withoutRemovals
+}
+
+var (
+	withoutRemovals = []instant{1 * minute, 2 * minute, 3 * minute, hour}
+	withRemovals    = []instant{1 * minute, 2 * minute, 3 * minute, 10 * minute, hour}
+)
 
 func (e *encoder) age(t instant) {
 	class := 0
-	for class < len(horizons) && e.now-t >= horizons[class] {
+	for class < len(e.horizons) && e.now-t >= e.horizons[class] {
 		class++
 	}
 	e.buffer = append(e.buffer, byte(class))
