@@ -119,8 +119,7 @@ type successor[S any] struct {
 }
 
 // Explore visits the states of a world breadth first, so that each trace is a shortest one. It keeps a hash
-// of each state, and the states themselves only of two levels; of one, if it is the last before the depth of
-// the limits.
+// of each state. It keeps the states themselves of two levels only, and not those at the depth of the limits.
 func Explore[S any](world World[S], limits Limits) Result {
 	e := &explorer[S]{world: world, limits: limits, seen: map[uint64]struct{}{}, broken: map[string]bool{}}
 	e.result.Taken = make([]int, len(world.Actions))

@@ -165,13 +165,13 @@ func (c *config) specProblem(s *state, p planned, waits bool) string {
 	if waits || !isCarriedOut || s.toAccept() != "" {
 		return ""
 	}
-	sum := int32(0)
+	sum, chosen := int32(0), 0
 	for i := range c.clusters {
 		name, m := clusterName(i), &s.members[i]
 		if !p.in.Plan.Find(name).Chosen() {
 			continue
 		}
-		sum += int32(m.replicas)
+		sum, chosen = sum+int32(m.replicas), chosen+1
 		if !c.runsTemplate(s, i, s.wish.template) {
 			return name + " does not run the template of the spec"
 		}
@@ -179,7 +179,7 @@ func (c *config) specProblem(s *state, p planned, waits bool) string {
 			return fmt.Sprintf("%s has %d replicas, and the spec asks for %d", name, m.replicas, wanted)
 		}
 	}
-	if spec.ReplicaPolicy != nil && sum > 0 && sum != *spec.Replicas {
+	if spec.ReplicaPolicy != nil && chosen > 0 && sum != *spec.Replicas {
 		return fmt.Sprintf("there are %d replicas, and the spec asks for %d", sum, *spec.Replicas)
 	}
 	return ""

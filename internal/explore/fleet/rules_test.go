@@ -72,7 +72,7 @@ func (c *config) checkedPlan(s state) (state, bool, error) {
 		next.process != s.process || next.members != s.members || next.isGone
 	st := &step{config: c, before: s, after: next, planned: p}
 	for i, rule := range rules {
-		if i == 0 && !isWritten { // it is the same as the decision before
+		if i == 0 && !isWritten { // the first rule compares the decision with the next one: they are the same
 			continue
 		}
 		if problem := rule.check(st); problem != "" {
