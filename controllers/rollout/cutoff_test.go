@@ -141,6 +141,17 @@ func TestRollout_of_a_revision_that_cuts_its_clusters_off(t *testing.T) {
 	})
 }
 
+// A promotion ends what a lost cluster holds up at once, and not at the deadline.
+func TestRollout_that_is_promoted_does_not_wait_for_a_lost_cluster(t *testing.T) {
+	s := newFlatScenario(t, 4).edited("ok-1")
+	s.cutOff(s.with(2)[0]).passes(30 * time.Second)
+	s.annotated(v1alpha1.AnnotationPromote, "2").passes(time.Minute)
+	if got := len(s.with(2)); got != 2 {
+		t.Errorf("a minute after the promotion, %d clusters have the revision: %s", got, s.summary())
+	}
+	s.settles("Completed 2, stable 2: (rest) Completed 4/4")
+}
+
 func TestRollout_with_an_active_stage_that_all_clusters_leave(t *testing.T) {
 	begun := func(t *testing.T) *scenario {
 		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").passes(10 * time.Minute)

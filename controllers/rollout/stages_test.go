@@ -796,11 +796,29 @@ func TestRollout_with_clusters_that_come_and_go(t *testing.T) {
 		s.join("world-4", "world")
 		s.settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/4").revisionsAre("221111")
 	})
-	t.Run("a new cluster of a completed stage gets the target", func(t *testing.T) {
+	t.Run("a new cluster of a completed stage gets the stable revision, then the target", func(t *testing.T) {
 		s := newScenario(t, stageWith(1, needsApproval)).edited("ok-1").settles("Progressing 2, stable 1: canary Completed 2/2, world AwaitingApproval 0/3")
 		s.join("canary-3", "canary")
 		s.plan()
-		s.is("Progressing 2, stable 1: canary Completed 3/3, world AwaitingApproval 0/3")
+		s.is("Progressing 2, stable 1: canary Completed 2/3, world AwaitingApproval 0/3")
+		s.settles("Progressing 2, stable 1: canary Completed 3/3, world AwaitingApproval 0/3")
+	})
+	t.Run("a new cluster of a stage that soaks gets the stable revision, then the target", func(t *testing.T) {
+		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").passes(5 * time.Minute)
+		s.join("canary-3", "canary")
+		s.plan()
+		s.is("Progressing 2, stable 1: canary Soaking 2/3, world Pending 0/3")
+		s.passes(5 * time.Minute).is("Progressing 2, stable 1: canary Soaking 3/3, world Pending 0/3")
+	})
+	t.Run("a new cluster that runs no pods is no evidence", func(t *testing.T) {
+		for name, stage := range map[string]func(*v1alpha1.Rollout){"soaking": stageWith(0, soaksFor(7200)), "completed": stageWith(1, needsApproval)} {
+			s := newScenario(t, stage).edited("ok-1").passes(10 * time.Minute)
+			s.join("canary-3", "canary").sick = true
+			s.passes(3 * time.Hour)
+			if state := s.app.Status.Rollout; state.FailedRevision != 0 {
+				t.Errorf("%s: the rollout is %s", name, s.summary())
+			}
+		}
 	})
 	t.Run("a new cluster does not get a revision that failed", func(t *testing.T) { // new clusters are assigned last
 		s := newScenario(t, func(r *v1alpha1.Rollout) { r.OnFailure = v1alpha1.RolloutPause }).edited("ok-1").passes(5 * time.Minute)
@@ -1300,6 +1318,31 @@ func TestRollout_counts_an_approval_of_what_the_status_shows(t *testing.T) {
 			tooEarly(s.settles(asks), key, "2/world")
 		}
 	})
+	t.Run("of stages that were edited during a pause", func(t *testing.T) {
+		pauses := func(s *scenario, paused bool, name string) {
+			s.edit(func(spec *v1alpha1.AppServiceSpec) {
+				spec.Rollout = spec.Rollout.DeepCopy()
+				spec.Rollout.Paused, spec.Rollout.Stages[1].Name = paused, name
+			})
+			s.passes(time.Minute)
+		}
+		soaking := func() *scenario {
+			s := newScenario(t, stageWith(0, soaksFor(600)), stageWith(1, needsApproval)).edited("ok-1").passes(5 * time.Minute)
+			pauses(s, true, "world")
+			return s
+		}
+		s := soaking()
+		pauses(s, true, "eu")
+		s.annotated(approve, "2/eu")
+		pauses(s, false, "eu")
+		s.settles("Completed 2, stable 2: canary Completed 2/2, eu Completed 3/3")
+
+		s = soaking()
+		s.annotate(approve, "2/eu")
+		pauses(s, true, "eu") // the approval is from before the edit
+		pauses(s, false, "eu")
+		tooEarly(s.settles("Progressing 2, stable 1: canary Completed 2/2, eu AwaitingApproval 0/3"), approve, "2/eu")
+	})
 	t.Run("but a stop counts whenever it was set", func(t *testing.T) {
 		s := newScenario(t).annotated(v1alpha1.AnnotationPause, "2").edited("ok-1").settles("Progressing 2, stable 1: canary Pending 0/2, world Pending 0/3")
 		if errs := s.decision.RequestErrors; len(errs) > 0 {
@@ -1347,6 +1390,21 @@ func TestRequests(t *testing.T) {
 			}
 		})
 	}
+	t.Run("an abort of the stable revision", func(t *testing.T) {
+		want := []stages.RequestError{bad(abort, "1", stages.RequestOfStableRevision)}
+		for name, s := range map[string]*scenario{
+			"Completed": newScenario(t).annotated(abort, "1"),
+			"returns":   newScenario(t).edited("ok-1").passes(2*time.Minute).edited("ok-0").annotated(abort, "1"),
+		} {
+			if diff := cmp.Diff(want, s.decision.RequestErrors); diff != "" {
+				t.Errorf("%s: errors (-want +got):\n%s", name, diff)
+			}
+		}
+	})
+	t.Run("a retry among other values", func(t *testing.T) {
+		s := newScenario(t).edited("ok-1").annotated(abort, "2").settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3")
+		s.annotated(v1alpha1.AnnotationRetry, "1, 2,").is("Progressing 3, stable 1: canary Progressing 1/2, world Pending 0/3")
+	})
 	t.Run("a revision that was canceled", func(t *testing.T) {
 		s := newScenario(t).edited("ok-1").annotated(abort, "2").edited("ok-0")
 		if errs := s.settles("Completed 1, stable 1: canary Completed 2/2, world Completed 3/3").decision.RequestErrors; len(errs) > 0 {
@@ -1534,6 +1592,13 @@ func TestRollout_at_once(t *testing.T) {
 		s := at(t).settles(" 1, stable 1: ").edited("bad").passes(time.Minute)
 		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
 		s.settles("RolledBack 2, stable 1: canary Progressing 0/2, world Pending 0/3").revisionsAre("11111")
+	})
+	t.Run("spec.rollout that is added when one cluster is not Ready", func(t *testing.T) {
+		s := at(t).settles(" 1, stable 1: ").edited("ok-1")
+		s.members["world-3"].sick = true
+		s.passes(time.Hour)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
+		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3").revisionsAre("22222")
 	})
 }
 

@@ -444,6 +444,17 @@ func TestRolledOut(t *testing.T) {
 			want: outcome{"RollingBack", "the spec has the template of revision 6 again; 1 of 8 clusters returns to it",
 				"RollingBack", "…; 1 of 8 clusters not ready: yyz (RollingOut)", reconciling, kstatus.InProgressStatus},
 		},
+		"the spec returns to the stable template, which fails too": {
+			steps: steps(edit, func(_ *testing.T, s *story) {
+				for range 6 {
+					s.step(Later(time.Minute))
+				}
+				s.returnsCrash = true
+			}, change(AtRevision(6)), until("RolloutHalted")),
+			want: outcome{"RolloutHalted", "the spec has the template of revision 6 again; 5 of 8 clusters return to it, but revision 6 fails too where it returned (bom, fra: CrashLoopBackOff), " +
+				"so no other Ready cluster returns to it: fix that, or change the spec",
+				"RolloutHalted", "…; CrashLoopBackOff on 2 of 8 clusters: 1 of 2 pods: exited with code 132", stalled, kstatus.FailedStatus},
+		},
 		"completed, with a late cluster": {
 			steps: steps(change(unreachableIn("bom")), edit, until("Completed")),
 			want: outcome{"Completed", "revision 7 went through all stages; 1 of 8 clusters does not run it yet",

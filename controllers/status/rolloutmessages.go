@@ -101,12 +101,16 @@ func requestProblem(e stages.RequestError) string {
 	switch {
 	case e.Problem == stages.RequestTooEarly && stage != "":
 		return fmt.Sprintf("it was set before the status showed stage %s of revision %s: remove it, and set it again if you still want it", stage, number)
+	case e.Problem == stages.RequestTooEarly && e.Annotation == v1alpha1.AnnotationRetry:
+		return fmt.Sprintf("it was set before the status showed that revision %s failed: remove it, and set it again if you still want it", number)
 	case e.Problem == stages.RequestTooEarly:
 		return fmt.Sprintf("it was set before the status showed revision %s: remove it, and set it again if you still want it", number)
 	case e.Problem == stages.RequestOfNewerRevision && stopsRollout(e.Annotation):
 		return fmt.Sprintf("there is no revision %s yet", number)
 	case e.Problem == stages.RequestOfNewerRevision:
 		return fmt.Sprintf("there is no revision %s, and it will not count for a later one", number)
+	case e.Problem == stages.RequestOfStableRevision:
+		return fmt.Sprintf("revision %s is the stable one: change the spec to leave it, as kubectl appsvc rollout undo does", number)
 	case e.Problem == stages.RequestOfUnknownStage:
 		return "spec.rollout has no stage " + stage
 	case e.Annotation == v1alpha1.AnnotationApprove:

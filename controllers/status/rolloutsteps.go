@@ -62,11 +62,19 @@ func (s rolloutSteps) step(transition stages.Transition) RolloutStep {
 	case stages.RolloutFailed:
 		return RolloutStep{Reason: v1alpha1.ReasonRolloutFailed, Message: s.failed(), Bad: true}
 	case stages.RollbackHalted:
-		return RolloutStep{Reason: v1alpha1.ReasonRolloutHalted, Message: s.target.failure.halted(), Bad: true}
+		return RolloutStep{Reason: v1alpha1.ReasonRolloutHalted, Message: s.halted(), Bad: true}
 	case stages.RollingBack:
 		return RolloutStep{Reason: v1alpha1.ReasonRollingBack, Message: s.target.goingBack.begins()}
 	}
 	return RolloutStep{Reason: v1alpha1.ReasonRolledBack, Message: s.target.failure.rolledBack(), Bad: true}
+}
+
+// halted says that the stable revision fails on clusters that returned to it.
+func (s rolloutSteps) halted() string {
+	if isGoingBack(s.state()) {
+		return s.target.goingBack.message()
+	}
+	return s.target.failure.halted()
 }
 
 func (s rolloutSteps) state() *v1alpha1.RolloutStatus { return &s.target.outcome.Rollout }

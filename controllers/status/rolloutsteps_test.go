@@ -129,6 +129,25 @@ func TestRolloutSteps(t *testing.T) {
 	}
 }
 
+func TestRolloutSteps_of_a_return_to_a_revision_that_fails(t *testing.T) {
+	s := newStory()
+	AtRevision(7)(&s.in)
+	for range 6 {
+		s.step(Later(time.Minute))
+	}
+	s.returnsCrash = true
+	AtRevision(6)(&s.in)
+	want := []string{
+		"Superseded: revision 6 replaces revision 7, whose rollout was not over",
+		"RolloutStarted: the spec has the template of revision 6 again; 5 of 8 clusters return to it",
+		"Warning RolloutHalted: the spec has the template of revision 6 again; 5 of 8 clusters return to it, but revision 6 fails too where it returned " +
+			"(bom, fra: CrashLoopBackOff), so no other Ready cluster returns to it: fix that, or change the spec",
+	}
+	if diff := cmp.Diff(want, s.recordSteps(t, v1alpha1.ReasonRolloutHalted)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+}
+
 // A revert after a failure completes at once, because the clusters have returned already.
 func TestRolloutSteps_of_a_revert(t *testing.T) {
 	s := newStory()

@@ -273,7 +273,7 @@ func asRule(err error) *RuleError {
 	return &RuleError{Rule: "error", Problem: err.Error()}
 }
 
-// Replay returns the state to which a trace leads, and the first violation on the way.
+// Replay returns the state to which a trace leads, and the first violation on the way. Each event must happen.
 func Replay[S any](world World[S], start string, trace ...string) (S, error) {
 	first := slices.IndexFunc(world.Starts, func(s Start[S]) bool { return s.Name == start })
 	if first < 0 {
@@ -281,18 +281,19 @@ func Replay[S any](world World[S], start string, trace ...string) (S, error) {
 		return none, fmt.Errorf("the world has no start %q", start)
 	}
 	state := world.Starts[first].State
-	for _, name := range trace {
-		i := slices.IndexFunc(world.Actions, func(a Action[S]) bool { return a.Name == name })
-		if i < 0 {
+	for i, name := range trace {
+		action := slices.IndexFunc(world.Actions, func(a Action[S]) bool { return a.Name == name })
+		if action < 0 {
 			return state, fmt.Errorf("the world has no action %q", name)
 		}
-		next, happens, err := world.Actions[i].Do(state)
+		next, happens, err := world.Actions[action].Do(state)
 		if err != nil {
 			return next, err
 		}
-		if happens {
-			state = next
+		if !happens {
+			return state, fmt.Errorf("event %d, %q, does not happen", i+1, name)
 		}
+		state = next
 	}
 	return state, nil
 }

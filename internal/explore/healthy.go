@@ -2,33 +2,36 @@ package explore
 
 import (
 	"fmt"
+	"math"
 	"sync"
 )
 
-// ends remembers from which states a healthy world comes to its end.
+// ends remembers from which states a healthy world comes to its end, and in how many steps.
 type ends struct {
 	shards [64]struct {
 		sync.Mutex
-		known map[uint64]struct{}
+		left map[uint64]uint8
 	}
 }
 
-func (e *ends) has(key uint64) bool {
+// left returns how many steps are left from a state to the end, and false if that is not known.
+func (e *ends) left(key uint64) (steps int, isKnown bool) {
 	shard := &e.shards[key%uint64(len(e.shards))]
 	shard.Lock()
 	defer shard.Unlock()
-	_, has := shard.known[key]
-	return has
+	left, isKnown := shard.left[key]
+	return int(left), isKnown
 }
 
-func (e *ends) add(keys []uint64) {
-	for _, key := range keys {
+// add records a path from whose last state some steps are left.
+func (e *ends) add(path []uint64, left int) {
+	for i, key := range path {
 		shard := &e.shards[key%uint64(len(e.shards))]
 		shard.Lock()
-		if shard.known == nil {
-			shard.known = map[uint64]struct{}{}
+		if shard.left == nil {
+			shard.left = map[uint64]uint8{}
 		}
-		shard.known[key] = struct{}{}
+		shard.left[key] = uint8(min(left+len(path)-1-i, math.MaxUint8))
 		shard.Unlock()
 	}
 }
@@ -36,7 +39,7 @@ func (e *ends) add(keys []uint64) {
 func (e *ends) len() int {
 	n := 0
 	for i := range e.shards {
-		n += len(e.shards[i].known)
+		n += len(e.shards[i].left)
 	}
 	return n
 }
@@ -64,8 +67,11 @@ func (e *explorer[S]) runHealthy(healthy Healthy[S], state S) *RuleError {
 	var path []uint64
 	for range e.limits.HealthySteps {
 		key := e.world.Key(state)
-		if e.ends.has(key) {
-			e.ends.add(path)
+		if left, isKnown := e.ends.left(key); isKnown {
+			if len(path)+left > e.limits.HealthySteps {
+				break
+			}
+			e.ends.add(path, left+1)
 			return nil
 		}
 		path = append(path, key)
@@ -74,7 +80,7 @@ func (e *explorer[S]) runHealthy(healthy Healthy[S], state S) *RuleError {
 			return asRule(err)
 		}
 		if !goesOn {
-			e.ends.add(path)
+			e.ends.add(path, 0)
 			return nil
 		}
 		state = next

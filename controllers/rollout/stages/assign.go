@@ -42,8 +42,10 @@ func (a *assigner) mayAssign(c *cluster, revision int64) bool {
 		!contents.isMissing(revision) && !contents.isUnread(c) && !contents.isRefused(c, revision)
 }
 
-// update assigns the target to clusters of a stage.
+// update assigns the target to clusters of a stage. New clusters first get the stable revision, if there is
+// one: a cluster that never ran any pods is no evidence against the target.
 func (a *assigner) update(s *stage) {
+	a.startWithStable(s.clusters)
 	for _, c := range s.next() {
 		a.assign(c, a.judge.status.Revision)
 	}
@@ -67,29 +69,12 @@ func (a *assigner) startsWithStable(c *cluster) bool {
 	return !s.status.StableSkipped
 }
 
-// startWithStable assigns the stable revision to the clusters without a revision that need not wait for
-// the target, where a stage could not assign it. The result of the stage does not depend on them, so this
-// is decided before the result.
+// startWithStable assigns the stable revision to the clusters without a revision. In the first rollout, there
+// is none, and they wait for their turn. So they do in a stage that needs approval and that the stable
+// revision never passed.
 func (a *assigner) startWithStable(clusters []*cluster) {
 	for _, c := range clusters {
 		if a.isNew(c) && a.startsWithStable(c) {
-			a.assign(c, a.judge.contents.stable())
-		}
-	}
-}
-
-// assignNew assigns a revision to the clusters without one: the target where its stage, or the
-// rollout, is completed, and otherwise the stable revision. In the first rollout, they wait for
-// their turn, and so they do in a stage that needs approval and that the stable revision never passed.
-func (a *assigner) assignNew(clusters []*cluster) {
-	for _, c := range clusters {
-		if !a.isNew(c) || !a.startsWithStable(c) {
-			continue
-		}
-		isDone := a.judge.status.Phase == v1alpha1.RolloutCompleted || a.judge.status.isRollingOut() && c.stage.status.Phase == v1alpha1.StageCompleted
-		if isDone && !a.judge.contents.IsRevisionMissing {
-			a.assign(c, a.judge.status.Revision)
-		} else {
 			a.assign(c, a.judge.contents.stable())
 		}
 	}

@@ -92,6 +92,11 @@ func (c *cluster) isServing() bool {
 	return e.Phase != v1alpha1.ClusterUnknown && e.ObservedGeneration >= e.Generation && e.AvailableReplicas > 0 && !hasLostPods(*e)
 }
 
+// wasUnready reports whether a cluster was not Ready before the latest edit, and is not Ready now.
+func (c *cluster) wasUnready() bool {
+	return c.Entry.Phase != v1alpha1.ClusterReady && (c.Previous == nil || c.Previous.Phase != v1alpha1.ClusterReady)
+}
+
 // hasLostPods reports whether a cluster has fewer ready pods than when it was last Ready, and fewer
 // than are desired. What an autoscaler desires is known by the number of pods.
 func hasLostPods(entry v1alpha1.ClusterStatus) bool {
@@ -129,7 +134,7 @@ func (c *cluster) nextReadySince() *metav1.Time {
 	}
 	hasKept := e.ReadyReplicas > 0 && e.ReadyReplicas >= min(previous.ReadyReplicas, entryplan.DesiredReplicas(*e))
 	isReady := e.Phase == v1alpha1.ClusterReady
-	isAdding := e.Phase == v1alpha1.ClusterProgressing && e.Reason == v1alpha1.ReasonRollingOut
+	isAdding := e.Phase == v1alpha1.ClusterProgressing && (c.Seen.Phase != v1alpha1.ClusterProgressing || c.Seen.Reason == v1alpha1.ReasonRollingOut)
 	switch {
 	case !hasKept || !isReady && !isAdding:
 		return nil

@@ -1,12 +1,19 @@
 package stages
 
-import "github.com/fleetwright/fleetwright/api/v1alpha1"
+import (
+	"strconv"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
 
 // fail ends the rollout of a target that failed or was aborted. A user who aborts wants the stable
 // revision, also where a failure only halts the rollout.
 func (r *Rollout) fail() {
 	isAborted := r.requests.IsAborted
-	canFail := r.status.Phase == v1alpha1.RolloutProgressing && r.status.Revision != r.status.StableRevision
+	if isAborted && r.status.Revision == r.status.StableRevision {
+		r.requests.report(v1alpha1.AnnotationAbort, strconv.FormatInt(r.status.Revision, 10), RequestOfStableRevision)
+	}
+	canFail := r.status.isRollingOut()
 	switch {
 	case canFail && isAborted:
 	case canFail && !r.assigner.hold.isPaused():

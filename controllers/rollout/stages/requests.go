@@ -43,6 +43,8 @@ const (
 	RequestOfUnknownStage RequestProblem = "UnknownStage"
 	// RequestTooEarly: the value was set before the status showed what it names.
 	RequestTooEarly RequestProblem = "TooEarly"
+	// RequestOfStableRevision: the value aborts the stable revision, which is what clusters return to.
+	RequestOfStableRevision RequestProblem = "StableRevision"
 )
 
 // RequestError is a value of an annotation that has no effect.
@@ -170,6 +172,16 @@ func RetriesRevision(app *v1alpha1.AppService) bool {
 // retries reports the same for the state that a decision leaves.
 func retries(app *v1alpha1.AppService, state *v1alpha1.RolloutStatus) bool {
 	failed := state.Phase == v1alpha1.RolloutHalted || state.Phase == v1alpha1.RolloutRolledBack
-	isRetried := strings.TrimSpace(app.Annotations[v1alpha1.AnnotationRetry]) == strconv.FormatInt(state.Revision, 10)
-	return failed && isRetried && !state.RetryRefused && state.Revision == state.FailedRevision
+	return failed && names(app.Annotations[v1alpha1.AnnotationRetry], state.Revision) && !state.RetryRefused && state.Revision == state.FailedRevision
+}
+
+// names reports whether a revision is one of the values of an annotation.
+func names(values string, revision int64) bool {
+	number := strconv.FormatInt(revision, 10)
+	for value := range strings.SplitSeq(values, ",") {
+		if strings.TrimSpace(value) == number {
+			return true
+		}
+	}
+	return false
 }

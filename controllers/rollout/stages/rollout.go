@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -18,6 +19,9 @@ type Rollout struct {
 	stageError *StageError
 	// areStagesEdited is set in the first decision after an edit of the stages.
 	areStagesEdited bool
+	// isInUse is set in the first decision with spec.rollout if the target is not stable, and at least half
+	// of the clusters are Ready with it. What is not Ready then is no evidence.
+	isInUse bool
 }
 
 // Decide decides which revision each cluster is to run, and sets it in the plans of the entries.
@@ -74,7 +78,7 @@ func (r *Rollout) decide(plans []entryplan.Plan) {
 		r.proceed()
 	}
 	r.closeStages()
-	r.assigner.assignNew(r.clusters)
+	r.assigner.startWithStable(r.clusters)
 	if !r.assigner.hold.isPaused() { // new clusters may need nothing more now, so that the next stage may run
 		completed{r.scope}.runLate()
 	}
@@ -127,8 +131,20 @@ func (r *Rollout) retarget() {
 	case s.Revision == s.StableRevision: // spec.rollout was added, and no edit of the template
 		r.status.setPhase(v1alpha1.RolloutCompleted)
 	default:
+		r.isInUse = r.isReadyOnHalf()
 		r.status.setPhase(v1alpha1.RolloutProgressing)
 	}
+}
+
+// isReadyOnHalf reports whether at least half of the clusters were Ready with the target before this decision.
+func (r *Rollout) isReadyOnHalf() bool {
+	ready := 0
+	for _, c := range r.clusters {
+		if p := c.Previous; p != nil && p.Revision == r.status.Revision && p.Phase == v1alpha1.ClusterReady && p.ReadyReplicas > 0 {
+			ready++
+		}
+	}
+	return ready > 0 && 2*ready >= len(r.clusters)
 }
 
 // stagesOf returns the stages of spec.rollout, with the clusters.
@@ -150,11 +166,13 @@ func (r *Rollout) stagesOf(clusters []*cluster) ([]*stage, *StageError) {
 }
 
 // restoreStages reads the status of each stage. A stage without a status is Pending. If the stages
-// were edited, those that have begun are judged again: they may have other clusters, or need
-// approval.
+// were edited, those that have begun are judged again, after a pause: they may have other clusters, or
+// need approval.
 func (r *Rollout) restoreStages() {
-	strategy := strategyOf(r.in.App.Spec.Rollout)
-	r.areStagesEdited = strategy != r.status.Strategy && r.status.Strategy != "" && !r.assigner.hold.isPaused()
+	isPaused, strategy := r.assigner.hold.isPaused(), strategyOf(r.in.App.Spec.Rollout)
+	shown := cmp.Or(r.status.PausedStrategy, r.status.Strategy)
+	r.areStagesEdited = strategy != shown && shown != ""
+	areJudgedAgain := strategy != r.status.Strategy && r.status.Strategy != "" && !isPaused
 	for _, s := range r.stages {
 		s.status = v1alpha1.RolloutStageStatus{Name: s.Name, Phase: v1alpha1.StagePending, Since: r.now, StableSkipped: r.skipped[s.Name]}
 		s.isNew = true
@@ -171,12 +189,16 @@ func (r *Rollout) restoreStages() {
 		if r.areStagesEdited && isLeft {
 			s.status.Approved, s.status.Promoted = false, false // for other clusters than it may get now
 		}
-		if r.areStagesEdited && r.status.isRollingOut() && s.isActive() && !isLeft && !(s.status.Phase == v1alpha1.StageCompleted && s.isDone()) {
+		if areJudgedAgain && r.status.isRollingOut() && s.isActive() && !isLeft && !(s.status.Phase == v1alpha1.StageCompleted && s.isDone()) {
 			s.enter(v1alpha1.StagePending, r.now)
 		}
 	}
-	if !r.assigner.hold.isPaused() { // a pause keeps the stages as they are
+	r.status.PausedStrategy = ""
+	switch {
+	case !isPaused:
 		r.status.Strategy = strategy
+	case strategy != r.status.Strategy: // a pause keeps the stages as they are
+		r.status.PausedStrategy = strategy
 	}
 }
 
@@ -190,9 +212,9 @@ func (r *Rollout) track() {
 		if e.UnavailableSince != nil {
 			e.UnavailableSince = clock.unavailableSince(c, r.assigner.hold)
 		}
-		if e.UnavailableSince == nil && isActive && e.Revision != 0 && clock.becomesUnavailable(c) {
+		if e.UnavailableSince == nil && isActive && e.Revision != 0 && (clock.becomesUnavailable(c) || r.isInUse && c.wasUnready()) {
 			e.UnavailableSince = &r.now
-			e.Impaired = e.Phase != v1alpha1.ClusterReady && e.Revision == r.status.StableRevision // no rollout is the cause
+			e.Impaired = e.Phase != v1alpha1.ClusterReady && (e.Revision == r.status.StableRevision || r.isInUse) // no rollout is the cause
 		}
 		e.ReadySince = c.nextReadySince()
 		isReady := e.Phase == v1alpha1.ClusterReady && c.isConfirmed

@@ -22,7 +22,6 @@ func (p scope) runStage(s *stage) bool {
 		s.enter(v1alpha1.StageProgressing, now)
 	}
 	p.assigner.update(s)
-	p.assigner.startWithStable(s.clusters)
 	if !s.isSettled() {
 		return false
 	}

@@ -69,7 +69,11 @@ func transitions(before, after v1alpha1.RolloutStatus) []Transition {
 			addStage(add, before.Stages, stage)
 		}
 	}
+	isReturnHalted := len(before.ReturnFailedClusters) == 0 && len(after.ReturnFailedClusters) > 0
 	if before.Phase == after.Phase {
+		if isReturnHalted && after.Revision == after.StableRevision {
+			add(RollbackHalted, "")
+		}
 		return steps
 	}
 	switch after.Phase {
@@ -79,7 +83,7 @@ func transitions(before, after v1alpha1.RolloutStatus) []Transition {
 		if before.Phase == v1alpha1.RolloutProgressing {
 			steps = append(steps, Transition{Type: RolloutFailed, Revision: after.Revision, Stage: after.FailedStage, Clusters: after.FailedClusters})
 		}
-		if len(before.ReturnFailedClusters) == 0 && len(after.ReturnFailedClusters) > 0 {
+		if isReturnHalted {
 			add(RollbackHalted, "")
 		}
 		if after.Phase != v1alpha1.RolloutHalted && before.Phase != v1alpha1.RolloutRollingBack {

@@ -294,6 +294,8 @@ func (c *config) requests() []action {
 				return s, false
 			}
 			return s.annotate(v1alpha1.AnnotationAcceptRemovals, value)
+		}), simple("accept no removals any more", func(s state) (state, bool) {
+			return s.annotate(v1alpha1.AnnotationAcceptRemovals, "")
 		}), simple("accept unready clusters, or not any more", func(s state) (state, bool) {
 			if s.app.Annotations[v1alpha1.AnnotationAcceptUnready] != "" {
 				return s.annotate(v1alpha1.AnnotationAcceptUnready, "")

@@ -28,8 +28,7 @@ var found = []struct {
 	{problem: "an observation from before a removal counted for the cluster that was chosen again", world: "canaries come and go",
 		trace: "a is drained or not any more; plan; a is drained or not any more; plan"},
 	{problem: "the status said why a cluster is excluded as if it still had its entry", world: "removals",
-		trace: "edit: limit 1; plan; a carries out its entry; b carries out its entry; c carries out its entry; plan; " +
-			"a carries out its entry; a carries out its entry; a is cordoned or uncordoned; plan"},
+		trace: "edit: limit 1; plan; b carries out its entry; plan; a carries out its entry; a carries out its entry; a is cordoned or uncordoned; plan"},
 	{problem: "a stage ended before a cluster that came back had answered, which then got the target without a stage", world: "one first",
 		start: "edit: image two, every template starts, step 3", isHealthy: true,
 		trace: "c is drained or not any more; edit: image one; edit: image two; plan"},

@@ -103,8 +103,8 @@ func (c *config) checkEnd(s state, p planned, broken int8) error {
 	}
 	later := s
 	later.now += 48 * hour
-	for what, after := range map[string]state{"after a restart": restarted, "after two days": later} {
-		if _, again := c.plan(after); !equality.Semantic.DeepEqual(s.app.Status, again.status) {
+	for i, what := range []string{"after a restart", "after two days"} {
+		if _, again := c.plan([]state{restarted, later}[i]); !equality.Semantic.DeepEqual(s.app.Status, again.status) {
 			return &explore.RuleError{Rule: "nothing is written at rest", Problem: what + " (-before +after):\n" + cmp.Diff(s.app.Status, again.status)}
 		}
 	}
@@ -175,7 +175,7 @@ func (c *config) specProblem(s *state, p planned, waits bool) string {
 		if !c.runsTemplate(s, i, s.wish.template) {
 			return name + " does not run the template of the spec"
 		}
-		if wanted := c.wantedReplicas(spec, i); spec.ReplicaPolicy == nil && spec.Autoscaling == nil && int32(m.replicas) != wanted {
+		if wanted := wantedReplicas(spec, c.clusters[i]); spec.ReplicaPolicy == nil && spec.Autoscaling == nil && int32(m.replicas) != wanted {
 			return fmt.Sprintf("%s has %d replicas, and the spec asks for %d", name, m.replicas, wanted)
 		}
 	}
@@ -185,10 +185,10 @@ func (c *config) specProblem(s *state, p planned, waits bool) string {
 	return ""
 }
 
-// wantedReplicas returns the replicas that the spec asks for on a cluster, whose label is the first one.
-func (c *config) wantedReplicas(spec *v1alpha1.AppServiceSpec, i int) int32 {
+// wantedReplicas returns the replicas that the spec asks for on a cluster with a label.
+func wantedReplicas(spec *v1alpha1.AppServiceSpec, label string) int32 {
 	for _, override := range spec.Overrides {
-		if override.Replicas != nil && override.ClusterSelector.MatchLabels["stage"] == c.clusters[i] {
+		if override.Replicas != nil && override.ClusterSelector.MatchLabels["stage"] == label {
 			return *override.Replicas
 		}
 	}

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -26,6 +27,11 @@ type memory struct {
 	chosen, left uint8
 	// removals are when removals started that no user asked for.
 	removals []instant
+	// accepted is how many removals and scale-downs were approved while the AppService had this generation.
+	accepted           int8
+	acceptedGeneration int64
+	// stagesEdited is when a plan first had other stages, or 0.
+	stagesEdited instant
 }
 
 // revisionAt is a revision in a place.
@@ -65,6 +71,9 @@ func (e *encoder) memory(m *memory) {
 	for _, start := range m.removals {
 		e.age(start)
 	}
+	e.buffer = append(e.buffer, byte(m.accepted))
+	e.number(m.acceptedGeneration, generationNumber)
+	e.age(m.stagesEdited)
 }
 
 // remember returns the state with the memory after a plan. Revisions that nothing names are forgotten.
@@ -88,6 +97,13 @@ func (st *step) remember() state {
 	m.removals = slices.DeleteFunc(slices.Clone(m.removals), func(start instant) bool { return s.now-start >= hour })
 	for range st.unintended() {
 		m.removals = append(m.removals, s.now)
+	}
+	m.accepted, m.acceptedGeneration = st.accepted(), 0
+	if m.accepted += int8(st.newlyAccepted() + st.excused()); m.accepted > 0 {
+		m.acceptedGeneration = st.in.App.Generation
+	}
+	if before := st.before.app.Status.Rollout.Strategy; before != "" && before != st.status.Rollout.Strategy {
+		m.stagesEdited = s.now
 	}
 	return s
 }
@@ -125,15 +141,47 @@ func (st *step) leftBits() uint8 {
 	return left
 }
 
+// accepted returns how many removals and scale-downs were approved before this plan, for the generation.
+func (st *step) accepted() int8 {
+	if st.before.memory.acceptedGeneration != st.in.App.Generation {
+		return 0
+	}
+	return st.before.memory.accepted
+}
+
+// allowance returns how many more removals and scale-downs the annotation approves.
+func (st *step) allowance() int {
+	var count, generation int64
+	_, err := fmt.Sscanf(st.before.app.Annotations[v1alpha1.AnnotationAcceptRemovals], "%d@%d", &count, &generation)
+	if err != nil || generation != st.in.App.Generation {
+		return 0
+	}
+	return int(count) - int(st.accepted())
+}
+
+// newlyAccepted returns how many entries are approved now, and were not before.
+func (st *step) newlyAccepted() int {
+	n := 0
+	for _, entry := range st.status.Clusters {
+		if before := st.before.app.Status.Cluster(entry.Name); entry.Transition.Accepted && (before == nil || !before.Transition.Accepted) {
+			n++
+		}
+	}
+	return n
+}
+
+// excused returns how many scale-downs without an edit the annotation approves. An entry does not show that if
+// its scale-down is complete at once.
+func (st *step) excused() int {
+	return max(0, min(len(st.lowered()), st.allowance()-st.newlyAccepted()))
+}
+
 // unintended returns the entries whose removal or scale-down starts without an edit and without approval.
 func (st *step) unintended() []v1alpha1.ClusterStatus {
-	if st.before.app.Annotations[v1alpha1.AnnotationAcceptRemovals] != "" {
-		return nil
-	}
 	entries := slices.DeleteFunc(st.starts(), func(entry v1alpha1.ClusterStatus) bool {
 		return st.leftBits()&(1<<indexOf(entry.Name)) == 0 || entry.Transition.Accepted
 	})
-	return append(entries, st.lowered()...)
+	return append(entries, st.lowered()[st.excused():]...)
 }
 
 // lowered returns the entries whose replicas are lowered without an edit, where the clusters do not divide

@@ -18,7 +18,7 @@ func (c *config) story(world explore.World[state], v explore.Violation) string {
 		s := start.State
 		fmt.Fprintf(&text, "   %s\n%s", v.Start, c.describe(&s))
 		for i, name := range v.Trace {
-			if next, happens, err := c.action(name).Do(s); err == nil && happens {
+			if next, err := c.do(s, name); err == nil {
 				s = next
 			}
 			fmt.Fprintf(&text, "%2d. %s\n%s", i+1, name, c.describe(&s))
@@ -60,10 +60,14 @@ func (c *config) describe(s *state) string {
 	for i := range c.clusters {
 		m, entry, seen := &s.members[i], s.entry(clusterName(i)), s.process.seen[i]
 		fmt.Fprintf(&text, "      %s runs revision %d, %d of %d ready", clusterName(i), m.runs, m.ready, m.replicas)
-		for what, is := range map[string]bool{"failing": m.isFailing, "updating": m.exists && !m.isUpdated && !m.isFailing, "not reachable": !m.isReachable()} {
-			if is {
-				text.WriteString(", " + what)
-			}
+		switch {
+		case m.isFailing:
+			text.WriteString(", failing")
+		case m.exists && !m.isUpdated:
+			text.WriteString(", updating")
+		}
+		if !m.isReachable() {
+			text.WriteString(", not reachable")
 		}
 		if entry != nil {
 			fmt.Fprintf(&text, "; its entry: revision %d, %d replicas, %s %s", entry.Revision, entry.Replicas, entry.Phase, entry.Transition.Type)

@@ -239,7 +239,12 @@ type start = explore.Start[state]
 
 // do returns the state after the event with this name.
 func (c *config) do(s state, event string) (state, error) {
-	next, happens, err := c.action(event).Do(s)
+	actions := c.actions()
+	i := slices.IndexFunc(actions, func(a action) bool { return a.Name == event })
+	if i < 0 {
+		return s, fmt.Errorf("there is no event %q", event)
+	}
+	next, happens, err := actions[i].Do(s)
 	switch {
 	case err != nil:
 		return s, fmt.Errorf("%s: %w", event, err)
@@ -247,12 +252,6 @@ func (c *config) do(s state, event string) (state, error) {
 		return s, fmt.Errorf("%s: it does not happen", event)
 	}
 	return next, nil
-}
-
-// action returns the action with a name.
-func (c *config) action(name string) action {
-	actions := c.actions()
-	return actions[slices.IndexFunc(actions, func(a action) bool { return a.Name == name })]
 }
 
 // play runs a healthy world to its end, and returns the states on the way.

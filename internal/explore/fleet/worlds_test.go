@@ -107,6 +107,16 @@ var worlds = []*config{
 		scenes: [][]string{{"edit: image two"}, {"edit: rollout 1", "edit: image two"}},
 		events: []string{eventPods, eventBack, eventStages, eventApprove},
 	}, {
+		name: "edited stages", tick: 3, clusters: []string{"canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
+		rollouts: rollouts(canary(), canary(withApproval)), isRunning: true,
+		scenes: [][]string{{"edit: image two"}},
+		events: []string{eventPods, eventBack, eventStages, eventPause, eventApprove},
+	}, {
+		name: "undone", tick: 3, clusters: []string{"canary", "rest"}, templates: []string{"one", "two", "three"}, replicas: []int32{1},
+		rollouts: rollouts(canary(withApproval)), isRunning: true,
+		scenes: [][]string{{"edit: image two", "approve all", "edit: image one"}},
+		events: []string{eventPods, eventBack, eventApprove, eventRetry},
+	}, {
 		name: "failed and lost", tick: 3, clusters: []string{"canary", "rest"}, templates: []string{"one", "two"}, replicas: []int32{1},
 		rollouts: rollouts(canary(fast, withPause), nil), isRunning: true,
 		scenes: [][]string{{"edit: image two"}},
