@@ -48,6 +48,19 @@ func TestAddress_that_is_hostile_is_refused_when_it_is_dialled(t *testing.T) {
 	}
 }
 
+// The answer of a DNS server may change between two dials of a connection.
+func TestAddress_is_checked_at_each_dial(t *testing.T) {
+	check := checkAddress(false)
+	for range 3 {
+		if err := check("tcp", "203.0.113.7:6443", nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := check("tcp", "169.254.169.254:80", nil); err == nil {
+			t.Error("a metadata service was dialled after an address that is allowed")
+		}
+	}
+}
+
 // docs/kubeconfig.md lists exactly these kinds of addresses, each with its reason.
 func TestAddresses_that_are_dialled_are_documented(t *testing.T) {
 	document, err := os.ReadFile("../../docs/kubeconfig.md")

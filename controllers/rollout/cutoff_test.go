@@ -152,6 +152,19 @@ func TestRollout_that_is_promoted_does_not_wait_for_a_lost_cluster(t *testing.T)
 	s.settles("Completed 2, stable 2: (rest) Completed 4/4")
 }
 
+// The age of what is known of a cluster does not begin again when it is to go back.
+func TestRollback_keeps_since_when_a_cluster_is_lost(t *testing.T) {
+	s := newFlatScenario(t, 4).edited("ok-1")
+	first := s.with(2)[0]
+	s.passes(30 * time.Second).cutOff(first).passes(10 * time.Second)
+	lost := s.app.Status.Cluster(first).LastTransitionTime
+	s.passes(time.Minute).annotated(v1alpha1.AnnotationAbort, "2")
+	entry := s.app.Status.Cluster(first)
+	if entry.Revision != 1 || entry.Phase != v1alpha1.ClusterUnknown || !entry.LastTransitionTime.Equal(&lost) {
+		t.Errorf("%s has revision %d and is %s since %s, want Unknown since %s", first, entry.Revision, entry.Phase, entry.LastTransitionTime, lost)
+	}
+}
+
 func TestRollout_with_an_active_stage_that_all_clusters_leave(t *testing.T) {
 	begun := func(t *testing.T) *scenario {
 		s := newScenario(t, stageWith(0, soaksFor(3600))).edited("ok-1").passes(10 * time.Minute)

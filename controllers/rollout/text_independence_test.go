@@ -14,7 +14,7 @@ import (
 // anyText replaces a reason or a message. Some are those that the planner writes.
 var anyText = rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{
 	"", v1alpha1.ReasonReady, v1alpha1.ReasonPending, v1alpha1.ReasonRollingOut, v1alpha1.ReasonRemoving, v1alpha1.ReasonRemovalPending,
-	v1alpha1.ReasonRemovalNeedsApproval, v1alpha1.ReasonClusterUnreachable, v1alpha1.ReasonClusterDetached, v1alpha1.ReasonHubBehind,
+	v1alpha1.ReasonImagePullBackOff, v1alpha1.ReasonCrashLoopBackOff, v1alpha1.ReasonPodsNotReady, v1alpha1.ReasonRemovalNeedsApproval, v1alpha1.ReasonClusterUnreachable, v1alpha1.ReasonClusterDetached, v1alpha1.ReasonHubBehind,
 	"x; last known: Ready, 2 of 2 replicas ready",
 }))
 

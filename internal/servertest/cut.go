@@ -42,7 +42,9 @@ func (b *cutBody) Read(p []byte) (int, error) {
 func (c *Cut) Begin() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.ended = make(chan struct{})
+	if c.ended == nil {
+		c.ended = make(chan struct{})
+	}
 	for _, w := range c.watches {
 		w.isCut.Store(true)
 		_ = w.Close()
@@ -54,8 +56,10 @@ func (c *Cut) Begin() {
 func (c *Cut) End() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	close(c.ended)
-	c.ended = nil
+	if c.ended != nil {
+		close(c.ended)
+		c.ended = nil
+	}
 }
 
 // Wrap returns a round tripper for the connection.
@@ -109,6 +113,7 @@ func (c *Cut) add(body io.ReadCloser) io.ReadCloser {
 	c.watches = append(c.watches, added)
 	if c.ended != nil { // it began meanwhile
 		added.isCut.Store(true)
+		_ = added.Close()
 	}
 	return added
 }

@@ -42,7 +42,7 @@ func TestCheckPromises(t *testing.T) {
 		"pkg/a/a_test.go":                      "package a\n\nfunc TestFast(t *testing.T) { t.Run(\"a small one\", nil) }\n\nfunc BenchmarkFast(b *testing.B) {}\n\nfunc (x) TestMethod() {}\n",
 		"pkg/a/a.go":                           "package a\n\nfunc TestNone() {}\n",
 		"cmd/bench/main.go":                    "package main\n\nvar known = []string{\"B1\", \"B2\"}\n\nfunc f() { _ = \"B3\" }\n",
-		"internal/explore/explore.go":          "package explore\n\nvar progress = \"progress\"\n",
+		"internal/explore/explore.go":          "package explore\n\nvar rules = []string{\"progress\"}\n\nvar other = \"other\"\n",
 		"internal/explore/fleet/rules_test.go": "package fleet\n\nvar rules = []string{\"a rule\"}\n",
 	}
 	for name, test := range map[string]struct{ file, old, replacement, want string }{
@@ -56,6 +56,7 @@ func TestCheckPromises(t *testing.T) {
 		"a scenario is deleted":                     {"cmd/bench/main.go", `"B1", `, "", "docs/correctness.md: It is fast.: cmd/bench has no scenario B1"},
 		"a scenario is no scenario of the list":     {"docs/correctness.md", "bench B1", "bench B3", "docs/correctness.md: It is fast.: cmd/bench has no scenario B3"},
 		"a rule is renamed":                         {"internal/explore/fleet/rules_test.go", "a rule", "the rule", `docs/correctness.md: And it is free.: internal/explore has no rule "a rule"`},
+		"a rule is another text":                    {"docs/correctness.md", "explore: progress", "explore: other", `docs/correctness.md: Nothing is slow: internal/explore has no rule "other"`},
 		"a proof of another form":                   {"docs/correctness.md", "`make bench B1`", "`make soak`", "docs/correctness.md: It is fast.: make soak is no proof: write package.TestName, explore: RULE or make bench SCENARIO"},
 		"a proof in words":                          {"docs/correctness.md", "`explore: a rule`", "by hand", "docs/correctness.md: And it is free.: it has no proof\n" + `docs/correctness.md: And it is free.: "by hand" is no proof: proofs are code, with commas between them`},
 		"the README says something else":            {"README.md", "small", "tiny", "docs/correctness.md: README.md#why-fleetwright does not say \"It is small, too.\"\ndocs/correctness.md has no row for README.md#why-fleetwright: It is tiny, too."},

@@ -64,7 +64,7 @@ func (p *proofs) find(proof string) error {
 	return nil
 }
 
-// explorations are the directories whose string literals have the rules of the exploration.
+// explorations are the directories that have the rules of the exploration.
 var explorations = []string{"internal/explore", "internal/explore/fleet"}
 
 func (p *proofs) findRule(rule string) error {
@@ -73,7 +73,7 @@ func (p *proofs) findRule(rule string) error {
 		if err != nil {
 			return err
 		}
-		if pkg.literals[rule] {
+		if pkg.rules[rule] {
 			return nil
 		}
 	}
@@ -101,9 +101,10 @@ func (p *proofs) findScenario(scenario string) error {
 type goPackage struct {
 	// tests are the tests and the benchmarks, by name, each with its string literals.
 	tests map[string]map[string]bool
-	// variables are the string literals of package variables and constants, without those of tests, and
-	// literals are all.
-	variables, literals map[string]bool
+	// variables are the string literals of package variables and constants, without those of tests.
+	variables map[string]bool
+	// rules are the string literals of variables that are named rules, and of fields that are named Rule.
+	rules map[string]bool
 }
 
 // read parses the Go files of a directory, once.
@@ -115,7 +116,7 @@ func (p *proofs) read(directory string) (goPackage, error) {
 	if err != nil || len(files) == 0 {
 		return goPackage{}, fmt.Errorf("there is no package %s", directory)
 	}
-	pkg := goPackage{tests: map[string]map[string]bool{}, variables: map[string]bool{}, literals: map[string]bool{}}
+	pkg := goPackage{tests: map[string]map[string]bool{}, variables: map[string]bool{}, rules: map[string]bool{}}
 	for _, name := range files {
 		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.SkipObjectResolution)
 		if err != nil {
@@ -132,7 +133,7 @@ func (p *proofs) read(directory string) (goPackage, error) {
 // add adds a declaration.
 func (p *goPackage) add(declaration ast.Decl, isOfTests bool) {
 	found := literalsIn(declaration)
-	maps.Copy(p.literals, found)
+	maps.Copy(p.rules, rulesIn(declaration))
 	function, isFunction := declaration.(*ast.FuncDecl)
 	switch {
 	case isFunction && isOfTests && function.Recv == nil:
@@ -140,6 +141,25 @@ func (p *goPackage) add(declaration ast.Decl, isOfTests bool) {
 	case !isFunction && !isOfTests:
 		maps.Copy(p.variables, found)
 	}
+}
+
+// rulesIn returns the rules of an exploration in a declaration.
+func rulesIn(root ast.Node) map[string]bool {
+	found := map[string]bool{}
+	ast.Inspect(root, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.ValueSpec:
+			if len(n.Names) == 1 && n.Names[0].Name == "rules" {
+				maps.Copy(found, literalsIn(n))
+			}
+		case *ast.KeyValueExpr:
+			if key, is := n.Key.(*ast.Ident); is && key.Name == "Rule" {
+				maps.Copy(found, literalsIn(n.Value))
+			}
+		}
+		return true
+	})
+	return found
 }
 
 // literalsIn returns the values of the string literals in a node.

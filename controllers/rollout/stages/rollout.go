@@ -131,20 +131,20 @@ func (r *Rollout) retarget() {
 	case s.Revision == s.StableRevision: // spec.rollout was added, and no edit of the template
 		r.status.setPhase(v1alpha1.RolloutCompleted)
 	default:
-		r.isInUse = r.isReadyOnHalf()
+		r.isInUse = areHalfReady(r.clusters, r.status.Revision)
 		r.status.setPhase(v1alpha1.RolloutProgressing)
 	}
 }
 
-// isReadyOnHalf reports whether at least half of the clusters were Ready with the target before this decision.
-func (r *Rollout) isReadyOnHalf() bool {
+// areHalfReady reports whether at least half of the clusters were Ready with a revision before this decision.
+func areHalfReady(clusters []*cluster, revision int64) bool {
 	ready := 0
-	for _, c := range r.clusters {
-		if p := c.Previous; p != nil && p.Revision == r.status.Revision && p.Phase == v1alpha1.ClusterReady && p.ReadyReplicas > 0 {
+	for _, c := range clusters {
+		if p := c.Previous; p != nil && p.Revision == revision && p.Phase == v1alpha1.ClusterReady && p.ReadyReplicas > 0 {
 			ready++
 		}
 	}
-	return ready > 0 && 2*ready >= len(r.clusters)
+	return ready > 0 && 2*ready >= len(clusters)
 }
 
 // stagesOf returns the stages of spec.rollout, with the clusters.

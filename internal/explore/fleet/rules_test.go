@@ -145,11 +145,15 @@ func (st *step) knows() string {
 	return ""
 }
 
-// tellsReady checks that an entry that is Ready, and was observed, says what runs on the cluster.
+// tellsReady checks that an entry becomes Ready by an observation, and then says what runs on the cluster.
 func (st *step) tellsReady() string {
 	for _, entry := range st.status.Clusters {
 		m := st.after.members[indexOf(entry.Name)]
 		isAutoscaled := entry.MaxReplicas > 0
+		was := st.before.app.Status.Cluster(entry.Name)
+		if isObserved := st.in.ObservationOf(entry.Name) != nil; !isObserved && entry.Phase == v1alpha1.ClusterReady && (was == nil || was.Phase != v1alpha1.ClusterReady) {
+			return entry.Name + " becomes Ready, and was not observed"
+		}
 		isSo := m.exists && m.runs == entry.Revision && (isAutoscaled || int32(m.replicas) == entry.Replicas)
 		if entry.Phase == v1alpha1.ClusterReady && entry.Revision != 0 && st.in.ObservationOf(entry.Name) != nil && !isSo {
 			return fmt.Sprintf("%s is Ready with revision %d and %d replicas, and runs revision %d with %d", entry.Name, entry.Revision, entry.Replicas, m.runs, m.replicas)
