@@ -209,8 +209,8 @@ type RolloutStatus struct {
 	// If it changes, the stages are judged again.
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
-	// PausedStrategy is this hash for the stages that the status shows, if they were edited during a pause.
-	// It is absent otherwise. They are judged again when the pause is over.
+	// PausedStrategy is this hash for the stages that the status shows, if it differs because the rollout is paused.
+	// They are judged again when the pause is over.
 	// +optional
 	PausedStrategy string `json:"pausedStrategy,omitempty"`
 	// Stages has an entry for each stage, in their order. It is present only with spec.rollout.

@@ -217,7 +217,7 @@ func TestTombstone_is_read_live(t *testing.T) {
 	s.createMemberCluster()
 	s.disengage()
 	s.connect()
-	cached := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}}
+	cached := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster, UID: "cached"}}
 	cached.Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}}
 	_, _, err := s.reconcileWith(staleCluster{hubCached, []client.Object{cached}}, s.member)
 	s.must(err)
@@ -241,7 +241,7 @@ func TestTombstone_that_only_the_cache_has_removes_nothing(t *testing.T) {
 	s.connect()
 	s.writeEntries()
 	s.catchUp()
-	cached := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster}}
+	cached := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster, UID: "cached"}}
 	cached.Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}}
 	_, _, err := s.reconcileWith(staleCluster{hubCached, []client.Object{cached}}, s.member)
 	s.must(err)

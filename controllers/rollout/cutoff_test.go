@@ -141,15 +141,15 @@ func TestRollout_of_a_revision_that_cuts_its_clusters_off(t *testing.T) {
 	})
 }
 
-// A promotion ends what a lost cluster holds up at once, and not at the deadline.
-func TestRollout_that_is_promoted_does_not_wait_for_a_lost_cluster(t *testing.T) {
-	s := newFlatScenario(t, 4).edited("ok-1")
-	s.cutOff(s.with(2)[0]).passes(30 * time.Second)
-	s.annotated(v1alpha1.AnnotationPromote, "2").passes(time.Minute)
-	if got := len(s.with(2)); got != 2 {
-		t.Errorf("a minute after the promotion, %d clusters have the revision: %s", got, s.summary())
+// A promotion must not let a revision that cuts its clusters off reach one after another.
+func TestRollout_that_is_promoted_stops_where_it_cuts_its_clusters_off(t *testing.T) {
+	s := newFlatScenario(t, 12, func(r *v1alpha1.Rollout) { r.MaxUnavailable = new(intstr.FromInt32(1)) }).edited("ok-1").annotated(v1alpha1.AnnotationPromote, "2")
+	for range 40 {
+		s.passes(time.Minute).cutsOff(2, 0)
 	}
-	s.settles("Completed 2, stable 2: (rest) Completed 4/4")
+	if got := len(s.with(2)); got > 2 || s.app.Status.Rollout.Phase != v1alpha1.RolloutRolledBack {
+		t.Errorf("%d clusters have the revision: %s", got, s.summary())
+	}
 }
 
 // The age of what is known of a cluster does not begin again when it is to go back.

@@ -810,6 +810,18 @@ func TestRollout_with_clusters_that_come_and_go(t *testing.T) {
 		s.is("Progressing 2, stable 1: canary Soaking 2/3, world Pending 0/3")
 		s.passes(5 * time.Minute).is("Progressing 2, stable 1: canary Soaking 3/3, world Pending 0/3")
 	})
+	t.Run("new clusters that run no pods hold up nothing", func(t *testing.T) {
+		s := newFlatScenario(t, 8).edited("ok-1")
+		for i := range 6 {
+			s.join(fmt.Sprintf("x-%d", i), "flat").sick = true
+			s.passes(10 * time.Minute)
+		}
+		for _, entry := range s.app.Status.Clusters {
+			if entry.Name[0] == 'c' && entry.Revision != 2 {
+				t.Errorf("%s has revision %d: %s", entry.Name, entry.Revision, s.summary())
+			}
+		}
+	})
 	t.Run("a new cluster that runs no pods is no evidence", func(t *testing.T) {
 		for name, stage := range map[string]func(*v1alpha1.Rollout){"soaking": stageWith(0, soaksFor(7200)), "completed": stageWith(1, needsApproval)} {
 			s := newScenario(t, stage).edited("ok-1").passes(10 * time.Minute)
@@ -1597,6 +1609,11 @@ func TestRollout_at_once(t *testing.T) {
 		s := at(t).settles(" 1, stable 1: ").edited("ok-1")
 		s.members["world-3"].sick = true
 		s.passes(time.Hour)
+		s.edit(func(spec *v1alpha1.AppServiceSpec) { // with a mistake at first
+			spec.Rollout = newFirstRollout(t).app.Spec.Rollout
+			spec.Rollout.Stages[0].ClusterSelector = &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"-": ""}}
+		})
+		s.passes(time.Minute)
 		s.edit(func(spec *v1alpha1.AppServiceSpec) { spec.Rollout = newFirstRollout(t).app.Spec.Rollout })
 		s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3").revisionsAre("22222")
 	})

@@ -15,7 +15,8 @@ func (a *assigner) assign(c *cluster, revision int64) {
 	}
 	e := &c.Entry
 	wasStable := e.Revision != 0 && e.Revision == a.judge.status.StableRevision
-	isImpaired := !c.isServing() && (e.Impaired || wasStable)
+	isJoining := e.Revision == 0 && revision != a.judge.status.Revision // no rollout is the cause
+	isImpaired := !c.isServing() && (e.Impaired || wasStable || isJoining)
 	isReturned := e.Revision != 0 && revision == a.judge.status.StableRevision && !isImpaired && !a.judge.clock.isKnownUnready(c)
 	c.ForgetAvailability()
 	e.UnavailableSince, e.Impaired, e.Returned = &a.judge.clock.now, isImpaired, isReturned

@@ -92,8 +92,8 @@ func (c *cluster) isServing() bool {
 	return e.Phase != v1alpha1.ClusterUnknown && e.ObservedGeneration >= e.Generation && e.AvailableReplicas > 0 && !hasLostPods(*e)
 }
 
-// wasUnready reports whether a cluster was not Ready before the latest edit, and is not Ready now.
-func (c *cluster) wasUnready() bool {
+// isStillUnready reports whether a cluster is not Ready, and was not in the status before.
+func (c *cluster) isStillUnready() bool {
 	return c.Entry.Phase != v1alpha1.ClusterReady && (c.Previous == nil || c.Previous.Phase != v1alpha1.ClusterReady)
 }
 
@@ -134,7 +134,8 @@ func (c *cluster) nextReadySince() *metav1.Time {
 	}
 	hasKept := e.ReadyReplicas > 0 && e.ReadyReplicas >= min(previous.ReadyReplicas, entryplan.DesiredReplicas(*e))
 	isReady := e.Phase == v1alpha1.ClusterReady
-	isAdding := e.Phase == v1alpha1.ClusterProgressing && (c.Seen.Phase != v1alpha1.ClusterProgressing || c.Seen.Reason == v1alpha1.ReasonRollingOut)
+	isUnanswered := c.Seen.Phase != e.Phase // the observation is about the entry before
+	isAdding := e.Phase == v1alpha1.ClusterProgressing && (isUnanswered || c.Seen.Reason == v1alpha1.ReasonRollingOut)
 	switch {
 	case !hasKept || !isReady && !isAdding:
 		return nil

@@ -73,9 +73,10 @@
 //     once, and the others as maxUnavailable allows, in all stages at the same time. This never waits for
 //     a broken cluster. A cluster on which the stable revision fails then is evidence against it only if
 //     it was Ready, or may have been, before it returned.
-//   - A new cluster gets the target if its stage or the rollout is Completed, and otherwise the
-//     stable revision. It waits for its turn in the first rollout, and in a stage that needs approval
-//     and was Skipped when the stable revision was rolled out. This is decided last.
+//   - A new cluster gets the stable revision, and then the target as a cluster that was not Ready before:
+//     one that never ran a pod is no evidence. It waits for its turn in the first rollout, in a stage
+//     that needs approval and was Skipped when the stable revision was rolled out, and where the stable
+//     revision is missing or refused.
 //   - The target becomes stable when a stage is Completed and the target is available anywhere.
 //   - After the status was lost, revisions are frozen until the clusters have reported what they run (see
 //     Recovery). Then the revision that most of them run is stable.

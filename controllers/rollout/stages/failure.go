@@ -1,18 +1,11 @@
 package stages
 
-import (
-	"strconv"
-
-	"github.com/fleetwright/fleetwright/api/v1alpha1"
-)
+import "github.com/fleetwright/fleetwright/api/v1alpha1"
 
 // fail ends the rollout of a target that failed or was aborted. A user who aborts wants the stable
 // revision, also where a failure only halts the rollout.
 func (r *Rollout) fail() {
 	isAborted := r.requests.IsAborted
-	if isAborted && r.status.Revision == r.status.StableRevision {
-		r.requests.report(v1alpha1.AnnotationAbort, strconv.FormatInt(r.status.Revision, 10), RequestOfStableRevision)
-	}
 	canFail := r.status.isRollingOut()
 	switch {
 	case canFail && isAborted:

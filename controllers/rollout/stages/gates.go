@@ -81,10 +81,9 @@ func (s *stage) exceededOn() []*cluster {
 // is not distinguishable from an outage.
 const minCutOff = 2
 
-// neverAvailable returns the lost clusters of a stage that were never available with the target, and are
-// past the deadline.
+// neverAvailable returns the lost clusters of a stage that were never available with the target.
 func (s *stage) neverAvailable() []*cluster {
-	return slices.DeleteFunc(s.inState(stateLost), func(c *cluster) bool { return c.Entry.AvailableReplicas > 0 || !s.judge.clock.isLate(c) })
+	return slices.DeleteFunc(s.inState(stateLost), func(c *cluster) bool { return c.Entry.AvailableReplicas > 0 })
 }
 
 // cutOff returns the lost clusters of a stage that were never available with the target, if that has

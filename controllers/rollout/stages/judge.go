@@ -18,7 +18,7 @@ const (
 	stateDegraded                      // it was available, and has lost ready pods
 	stateFailed                        // the revision failed there, or pod security refuses it there
 	stateTrying                        // impaired, before the deadline
-	stateLost                          // cannot be observed, and was available with the target, is past the deadline, or its stage waits for none
+	stateLost                          // cannot be observed, and was available with the target, is or is past the deadline
 	stateIdle                          // Ready, and has run no pods with the target
 	stateUndecided                     // no evidence: impaired and past the deadline, or not Ready after the rollout
 
@@ -71,7 +71,7 @@ func (j *judge) stateWithTarget(c *cluster) clusterState {
 		return stateUndecided
 	case e.Impaired && j.clock.isLate(c):
 		return stateUndecided
-	case e.Phase == v1alpha1.ClusterUnknown && (j.clock.isLate(c) || !c.stage.keepsLost()):
+	case e.Phase == v1alpha1.ClusterUnknown && j.clock.isLate(c):
 		return stateLost
 	case e.Impaired:
 		return stateTrying

@@ -1,6 +1,7 @@
 package stages
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -104,13 +105,8 @@ func (in Input) isRequested(annotation string, result *requests) bool {
 func (in Input) readRequests(annotation string, result *requests) []request {
 	var found []request
 	known := max(in.Revision, in.App.Status.Rollout.Revision, in.App.Status.Rollout.LatestRevision)
-	rest := in.App.Annotations[annotation]
-	for count := 0; rest != "" && count < maxRequests; count++ {
-		var item string
-		item, rest, _ = strings.Cut(rest, ",")
-		if item = strings.TrimSpace(item); item == "" {
-			continue
-		}
+	items, rest := itemsOf(in.App.Annotations[annotation])
+	for _, item := range items {
 		number, stage, hasStage := strings.Cut(item, "/")
 		revision, err := strconv.ParseInt(number, 10, 64)
 		switch {
@@ -129,6 +125,19 @@ func (in Input) readRequests(annotation string, result *requests) []request {
 		result.report(annotation, rest, RequestMalformed)
 	}
 	return found
+}
+
+// itemsOf returns the values in an annotation, and what is left after the first maxRequests.
+func itemsOf(annotation string) (items []string, rest string) {
+	rest = annotation
+	for count := 0; rest != "" && count < maxRequests; count++ {
+		var item string
+		item, rest, _ = strings.Cut(rest, ",")
+		if item = strings.TrimSpace(item); item != "" {
+			items = append(items, item)
+		}
+	}
+	return items, rest
 }
 
 // hasStage reports whether the rollout has a stage with this name.
@@ -172,16 +181,7 @@ func RetriesRevision(app *v1alpha1.AppService) bool {
 // retries reports the same for the state that a decision leaves.
 func retries(app *v1alpha1.AppService, state *v1alpha1.RolloutStatus) bool {
 	failed := state.Phase == v1alpha1.RolloutHalted || state.Phase == v1alpha1.RolloutRolledBack
-	return failed && names(app.Annotations[v1alpha1.AnnotationRetry], state.Revision) && !state.RetryRefused && state.Revision == state.FailedRevision
-}
-
-// names reports whether a revision is one of the values of an annotation.
-func names(values string, revision int64) bool {
-	number := strconv.FormatInt(revision, 10)
-	for value := range strings.SplitSeq(values, ",") {
-		if strings.TrimSpace(value) == number {
-			return true
-		}
-	}
-	return false
+	items, _ := itemsOf(app.Annotations[v1alpha1.AnnotationRetry])
+	isRetried := slices.Contains(items, strconv.FormatInt(state.Revision, 10))
+	return failed && isRetried && !state.RetryRefused && state.Revision == state.FailedRevision
 }

@@ -1,7 +1,6 @@
 package stages
 
 import (
-	"cmp"
 	"fmt"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -19,9 +18,6 @@ type Rollout struct {
 	stageError *StageError
 	// areStagesEdited is set in the first decision after an edit of the stages.
 	areStagesEdited bool
-	// isInUse is set in the first decision with spec.rollout if the target is not stable, and at least half
-	// of the clusters are Ready with it. What is not Ready then is no evidence.
-	isInUse bool
 }
 
 // Decide decides which revision each cluster is to run, and sets it in the plans of the entries.
@@ -131,20 +127,29 @@ func (r *Rollout) retarget() {
 	case s.Revision == s.StableRevision: // spec.rollout was added, and no edit of the template
 		r.status.setPhase(v1alpha1.RolloutCompleted)
 	default:
-		r.isInUse = areHalfReady(r.clusters, r.status.Revision)
 		r.status.setPhase(v1alpha1.RolloutProgressing)
 	}
 }
 
-// areHalfReady reports whether at least half of the clusters were Ready with a revision before this decision.
-func areHalfReady(clusters []*cluster, revision int64) bool {
-	ready := 0
+// isInUse reports whether spec.rollout was added while at least half of the clusters that can be observed and
+// run pods were Ready with the target. Then what is not Ready is no evidence against it.
+func (in Input) isInUse(status *state, clusters []*cluster) bool {
+	if in.App.Status.Rollout.Strategy != "" || !status.isRollingOut() {
+		return false
+	}
+	size, ready := 0, 0
 	for _, c := range clusters {
-		if p := c.Previous; p != nil && p.Revision == revision && p.Phase == v1alpha1.ClusterReady && p.ReadyReplicas > 0 {
+		p := c.Previous
+		isReady := p != nil && p.Phase == v1alpha1.ClusterReady
+		switch {
+		case p == nil, p.Phase == v1alpha1.ClusterUnknown, isReady && p.ReadyReplicas == 0: // no evidence
+			continue
+		case isReady && p.Revision == status.Revision:
 			ready++
 		}
+		size++
 	}
-	return ready > 0 && 2*ready >= len(clusters)
+	return ready > 0 && 2*ready >= size
 }
 
 // stagesOf returns the stages of spec.rollout, with the clusters.
@@ -169,10 +174,8 @@ func (r *Rollout) stagesOf(clusters []*cluster) ([]*stage, *StageError) {
 // were edited, those that have begun are judged again, after a pause: they may have other clusters, or
 // need approval.
 func (r *Rollout) restoreStages() {
-	isPaused, strategy := r.assigner.hold.isPaused(), strategyOf(r.in.App.Spec.Rollout)
-	shown := cmp.Or(r.status.PausedStrategy, r.status.Strategy)
-	r.areStagesEdited = strategy != shown && shown != ""
-	areJudgedAgain := strategy != r.status.Strategy && r.status.Strategy != "" && !isPaused
+	var areJudgedAgain bool
+	r.areStagesEdited, areJudgedAgain = r.status.recordStrategy(strategyOf(r.in.App.Spec.Rollout), r.assigner.hold.isPaused())
 	for _, s := range r.stages {
 		s.status = v1alpha1.RolloutStageStatus{Name: s.Name, Phase: v1alpha1.StagePending, Since: r.now, StableSkipped: r.skipped[s.Name]}
 		s.isNew = true
@@ -193,28 +196,21 @@ func (r *Rollout) restoreStages() {
 			s.enter(v1alpha1.StagePending, r.now)
 		}
 	}
-	r.status.PausedStrategy = ""
-	switch {
-	case !isPaused:
-		r.status.Strategy = strategy
-	case strategy != r.status.Strategy: // a pause keeps the stages as they are
-		r.status.PausedStrategy = strategy
-	}
 }
 
 // track updates since when the clusters are unavailable, and with how many pods they were available.
 func (r *Rollout) track() {
 	isHaltedBack := r.status.Phase == v1alpha1.RolloutHalted && r.status.returnsFail() // and may go on in this decision
 	isActive := r.status.Phase == v1alpha1.RolloutProgressing || r.status.Phase == v1alpha1.RolloutRollingBack || r.abortsHalted() || isHaltedBack
-	clock := r.judge.clock
+	clock, isInUse := r.judge.clock, r.in.isInUse(r.status, r.clusters)
 	for _, c := range r.clusters {
 		e := &c.Entry
 		if e.UnavailableSince != nil {
 			e.UnavailableSince = clock.unavailableSince(c, r.assigner.hold)
 		}
-		if e.UnavailableSince == nil && isActive && e.Revision != 0 && (clock.becomesUnavailable(c) || r.isInUse && c.wasUnready()) {
+		if e.UnavailableSince == nil && isActive && e.Revision != 0 && (clock.becomesUnavailable(c) || isInUse && c.isStillUnready()) {
 			e.UnavailableSince = &r.now
-			e.Impaired = e.Phase != v1alpha1.ClusterReady && (e.Revision == r.status.StableRevision || r.isInUse) // no rollout is the cause
+			e.Impaired = e.Phase != v1alpha1.ClusterReady && (e.Revision == r.status.StableRevision || isInUse) // no rollout is the cause
 		}
 		e.ReadySince = c.nextReadySince()
 		isReady := e.Phase == v1alpha1.ClusterReady && c.isConfirmed

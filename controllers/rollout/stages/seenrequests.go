@@ -19,6 +19,9 @@ func (r *Rollout) recordRequests() {
 	if state.RetryRefused {
 		r.requests.report(v1alpha1.AnnotationRetry, strconv.FormatInt(state.Revision, 10), RequestTooEarly)
 	}
+	if r.requests.IsAborted && state.Revision == state.StableRevision {
+		r.requests.report(v1alpha1.AnnotationAbort, strconv.FormatInt(state.Revision, 10), RequestOfStableRevision)
+	}
 	for _, s := range r.stages {
 		if r.isLeftOut(s) {
 			continue

@@ -1,6 +1,8 @@
 package stages
 
 import (
+	"cmp"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -28,6 +30,20 @@ func (s *state) isRollingOut() bool {
 // got clusters after the rollout was completed.
 func (s *state) isOpen() bool {
 	return s.isRollingOut() || s.Phase == v1alpha1.RolloutCompleted
+}
+
+// recordStrategy records the hash of the stages. It reports whether they were edited since the last decision,
+// and whether those that have begun are to be judged again. A pause keeps them as they are until it is over.
+func (s *state) recordStrategy(strategy string, isPaused bool) (isEdited, areJudgedAgain bool) {
+	judged, shown := s.Strategy, cmp.Or(s.PausedStrategy, s.Strategy)
+	s.PausedStrategy = ""
+	switch {
+	case !isPaused:
+		s.Strategy = strategy
+	case strategy != judged:
+		s.PausedStrategy = strategy
+	}
+	return shown != "" && strategy != shown, judged != "" && strategy != judged && !isPaused
 }
 
 // returnsFail reports whether the stable revision fails on clusters that returned to it.

@@ -230,32 +230,19 @@ func (st *step) clustersOf(i int) []v1alpha1.ClusterStatus {
 	})
 }
 
-// countUpdating returns how many clusters of a stage are updating. Those that are lost do not count any more
-// when the stage is promoted or over.
+// countUpdating returns how many clusters of a stage are updating.
 func (st *step) countUpdating(i int) int {
 	n := 0
-	stage := statusOf(st.status.Rollout, st.stageName(i))
 	for _, entry := range st.clustersOf(i) {
-		isPassed := entry.Phase == v1alpha1.ClusterUnknown && (stage.Promoted || stage.Phase == v1alpha1.StageCompleted)
-		if st.isUpdating(entry) && !isPassed {
+		if st.isUpdating(entry) {
 			n++
 		}
 	}
 	return n
 }
 
-// isNew reports whether a cluster had nothing, and its stage is completed. Then it gets the target at once.
-func (st *step) isNew(entry v1alpha1.ClusterStatus) bool {
-	was := st.was(entry.Name)
-	isCompleted := statusOf(st.status.Rollout, st.stageName(st.stageOf(entry.Name))).Phase == v1alpha1.StageCompleted
-	return isCompleted && (was == nil || was.Revision == 0)
-}
-
 func (st *step) keepsBudget() string {
 	for _, entry := range st.getsTarget() {
-		if st.isNew(entry) {
-			continue
-		}
 		i := st.stageOf(entry.Name)
 		budget := st.budget(i)
 		if updating := st.countUpdating(i); updating > budget {
@@ -312,7 +299,7 @@ func (st *step) goesBackSlowly() string {
 func (st *step) provesOneByOne() string {
 	for _, entry := range st.getsTarget() {
 		i := st.stageOf(entry.Name)
-		if st.isNew(entry) || statusOf(st.status.Rollout, st.stageName(i)).Promoted {
+		if statusOf(st.status.Rollout, st.stageName(i)).Promoted {
 			continue
 		}
 		proven := 0

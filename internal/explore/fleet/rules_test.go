@@ -30,6 +30,7 @@ type rule struct {
 // possible, so that they do not repeat what the packages compute.
 var rules = []rule{
 	{"a decision twice is the same as once", (*step).repeats},
+	{"no decision depends on a reason", (*step).ignoresReasons},
 	{"Unknown is called Unknown", (*step).knows},
 	{"Ready is what was observed", (*step).tellsReady},
 	{"what runs has an entry", (*step).records},
@@ -134,6 +135,30 @@ func (st *step) repeats() string {
 		s, p = next, again
 	}
 	return "the status changes again and again"
+}
+
+// ignoresReasons checks that a plan decides the same if entries that are Failed have another reason.
+func (st *step) ignoresReasons() string {
+	isFailed := func(entry v1alpha1.ClusterStatus) bool { return entry.Phase == v1alpha1.ClusterFailed }
+	if !slices.ContainsFunc(st.before.app.Status.Clusters, isFailed) {
+		return ""
+	}
+	other := st.before.withApp(func(app *v1alpha1.AppService) {
+		app.Status.Clusters = slices.Clone(app.Status.Clusters)
+		for i := range app.Status.Clusters {
+			app.Status.Clusters[i].Reason = v1alpha1.ReasonImagePullBackOff
+		}
+	})
+	_, again := st.plan(other)
+	for i, entry := range st.status.Clusters {
+		if i >= len(again.status.Clusters) || again.status.Clusters[i].Revision != entry.Revision || again.status.Clusters[i].Phase != entry.Phase {
+			return entry.Name + " is planned otherwise if it has another reason"
+		}
+	}
+	if is, was := again.status.Rollout, st.status.Rollout; is.Phase != was.Phase || is.FailedRevision != was.FailedRevision {
+		return fmt.Sprintf("the rollout is %s, and %s if an entry has another reason", was.Phase, is.Phase)
+	}
+	return ""
 }
 
 func (st *step) knows() string {
