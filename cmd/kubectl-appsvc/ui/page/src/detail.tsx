@@ -1,4 +1,4 @@
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { clock } from "./banner";
 import { Bar } from "./matrix";
 import { notPlacedInWords, type Fleet } from "./model";
@@ -75,7 +75,7 @@ export function DetailPanel({ token, fleet, target, now, onClose }: Props) {
   const cluster = target.cluster === undefined ? undefined : fleet.clusters.get(target.cluster);
   const { detail, problem } = useDetail(token, target, row ?? cluster);
   const title = useRef<HTMLHeadingElement>(null);
-  useEffect(() => title.current?.focus(), [target]);
+  useLayoutEffect(() => title.current?.focus(), [target]);
   const name = target.app ? `${target.app.namespace}/${target.app.name}` : `cluster ${target.cluster}`;
   return (
     <aside class="detail" aria-labelledby="detail-title" onKeyDown={(event) => event.key === "Escape" && onClose()}>
