@@ -232,23 +232,6 @@ func TestTombstone_is_read_live(t *testing.T) {
 	s.expectWorkload(running)
 }
 
-// The cache shows a tombstone that the hub does not have, and no entry keeps the workload.
-func TestTombstone_that_only_the_cache_has_removes_nothing(t *testing.T) {
-	t.Parallel()
-	s := deliveredSetup(t)
-	s.createMemberCluster()
-	s.disengage()
-	s.connect()
-	s.writeEntries()
-	s.catchUp()
-	cached := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: s.cluster, UID: "cached"}}
-	cached.Status.Abandoned = []v1alpha1.AbandonedAppService{{Namespace: s.app.Namespace, Name: s.app.Name, UID: s.app.UID}}
-	_, _, err := s.reconcileWith(staleCluster{hubCached, []client.Object{cached}}, s.member)
-	s.must(err)
-	s.expectNoRequests(t, "DELETE")
-	s.expectWorkload(running)
-}
-
 // Invariant 8: an object that replaces another one between the read and the deletion stays.
 func TestObject_is_deleted_by_its_UID(t *testing.T) {
 	t.Parallel()
