@@ -180,6 +180,17 @@ func TestRollout_requests(t *testing.T) {
 			t.Errorf("the wait for a revision that has failed: %+v", got)
 		}
 	})
+	t.Run("a wait ends if the revision to which the clusters return fails, too", func(t *testing.T) {
+		before := read(t, app).Status
+		setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) {
+			s.Rollout.Phase, s.Rollout.FailedRevision = v1alpha1.RolloutProgressing, 0
+			s.Rollout.StableRevision, s.Rollout.ReturnFailedClusters = s.Rollout.Revision, []string{"east"}
+		})
+		if got := run(t, "rollout", "status", "web", "--wait", "--timeout", "1m"); got.code != 3 || strings.Contains(got.errOut, "after 1m") {
+			t.Errorf("the wait: %+v", got)
+		}
+		setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) { *s = before })
+	})
 	t.Run("nothing is approved before the operator has processed an edit", func(t *testing.T) {
 		current := read(t, app)
 		current.Spec.Image = "nginx:4"

@@ -167,11 +167,12 @@ func (p *statusPrinter) follow(ctx context.Context, name string) error {
 	return err
 }
 
-// hasFailed reports whether the current revision has failed: nothing changes any more until somebody
-// does something.
+// hasFailed reports whether the current revision has failed, or the one to which the clusters return: nothing
+// changes any more until somebody does something.
 func hasFailed(app *v1alpha1.AppService) bool {
-	phase := app.Status.Rollout.Phase
-	return app.Status.ObservedGeneration == app.Generation && (phase == v1alpha1.RolloutRolledBack || phase == v1alpha1.RolloutHalted)
+	state := &app.Status.Rollout
+	isHalted := state.Phase == v1alpha1.RolloutHalted || state.Phase == v1alpha1.RolloutProgressing && state.Revision == state.StableRevision && len(state.ReturnFailedClusters) > 0
+	return app.Status.ObservedGeneration == app.Generation && (isHalted || state.Phase == v1alpha1.RolloutRolledBack)
 }
 
 func viewOptions(ctx context.Context, o *hub.Options, h hub.Client, current hub.AppState, flags *statusFlags) view.Options {
