@@ -156,7 +156,7 @@ e2e-kind: build kind-images ## run the tests that need real nodes, on kind; FULL
 	PATH=$(BIN):$$PATH go test ./e2e/chart -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
 
 explore: EXPLORED := $(or $(DEPTH),$(if $(FULL),5))
-explore: ## explore every state of the decisions, within a bound, for two minutes: DEPTH=6 explores deeper
+explore: ## explore every state of the decisions, within a bound, for two minutes: DEPTH=5 explores deeper, for half an hour
 	@mkdir -p $(BIN)
 	GOGC=400 go test ./internal/explore/fleet -run TestExplore -count=1 -timeout 3h -v -explore.healthy=$(if $(EXPLORED),1,16) -explore.states=$(if $(EXPLORED),0 -explore.depth=$(EXPLORED),30000 -explore.least=1000000) -coverpkg=./controllers/rollout/...,./controllers/placement -coverprofile=$(BIN)/explore.cover
 	@tools/unreached.sh $(BIN)/explore.cover $(EXPLORED)

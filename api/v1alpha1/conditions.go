@@ -115,8 +115,8 @@ const (
 	ReasonRolledBack = "RolledBack"
 	// ReasonRolloutHalted: the revision failed, and each cluster keeps what it runs, because
 	// spec.rollout.onFailure is Pause, or because there is no stable revision, or because the stable one
-	// fails too, or because the hub has lost in a restore that the revision was taken back. Change the spec, or annotate the AppService
-	// with fleetwright.dev/abort or fleetwright.dev/retry.
+	// fails too, or because the hub has lost in a restore that the revision was taken back. Change the
+	// spec, or annotate the AppService with fleetwright.dev/abort or fleetwright.dev/retry.
 	ReasonRolloutHalted = "RolloutHalted"
 )
 

@@ -209,8 +209,8 @@ type RolloutStatus struct {
 	// If it changes, the stages are judged again.
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
-	// PausedStrategy is this hash for the stages that the status shows, if it differs because the rollout is paused.
-	// They are judged again when the pause is over.
+	// PausedStrategy is the hash of the stages that this status shows, if they were not judged yet because
+	// the rollout is paused. They are judged when the pause is over.
 	// +optional
 	PausedStrategy string `json:"pausedStrategy,omitempty"`
 	// Stages has an entry for each stage, in their order. It is present only with spec.rollout.
@@ -218,6 +218,13 @@ type RolloutStatus struct {
 	// +listType=map
 	// +listMapKey=name
 	Stages []RolloutStageStatus `json:"stages,omitempty"`
+}
+
+// IsHalted reports whether no other cluster gets another revision until a user acts: the revision failed, and
+// is not rolled back, or the stable revision fails too where it returned.
+func (s *RolloutStatus) IsHalted() bool {
+	isReturning := s.Phase == RolloutProgressing && s.Revision == s.StableRevision // by an edit
+	return s.Phase == RolloutHalted || isReturning && len(s.ReturnFailedClusters) > 0
 }
 
 // ActiveStage returns the stage whose turn it is, or nil if there is none. A completed rollout has one

@@ -34,7 +34,7 @@ func (b goingBack) report() rolloutReport {
 		return rolloutReport{reason: v1alpha1.ReasonRolloutPaused, message: b.message() + "; " + b.pause}
 	case b.failure.isStableMissing:
 		return rolloutReport{reason: v1alpha1.ReasonRollingBack, message: b.message() + ", but " + b.stableMissing(), needsUser: true}
-	case isGoingBack(b.failure.state) && b.failure.ofStable() != "":
+	case b.failure.state.IsHalted():
 		return rolloutReport{reason: v1alpha1.ReasonRolloutHalted, message: b.message(), needsUser: true}
 	}
 	return rolloutReport{reason: v1alpha1.ReasonRollingBack, message: b.message()}

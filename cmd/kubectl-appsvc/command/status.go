@@ -171,8 +171,7 @@ func (p *statusPrinter) follow(ctx context.Context, name string) error {
 // changes any more until somebody does something.
 func hasFailed(app *v1alpha1.AppService) bool {
 	state := &app.Status.Rollout
-	isHalted := state.Phase == v1alpha1.RolloutHalted || state.Phase == v1alpha1.RolloutProgressing && state.Revision == state.StableRevision && len(state.ReturnFailedClusters) > 0
-	return app.Status.ObservedGeneration == app.Generation && (isHalted || state.Phase == v1alpha1.RolloutRolledBack)
+	return app.Status.ObservedGeneration == app.Generation && (state.IsHalted() || state.Phase == v1alpha1.RolloutRolledBack)
 }
 
 func viewOptions(ctx context.Context, o *hub.Options, h hub.Client, current hub.AppState, flags *statusFlags) view.Options {

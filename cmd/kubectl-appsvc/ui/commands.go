@@ -31,10 +31,10 @@ func appCommands(app *v1alpha1.AppService, hubFlags []string) []Command {
 	case isOpen || rollout.Phase == v1alpha1.RolloutProgressing:
 		add("pause the rollout", "pause", app.Name)
 	}
-	switch rollout.Phase {
-	case v1alpha1.RolloutProgressing:
+	switch {
+	case isOpen && rollout.Phase == v1alpha1.RolloutProgressing:
 		add("abort the rollout", "abort", app.Name)
-	case v1alpha1.RolloutRolledBack, v1alpha1.RolloutHalted:
+	case rollout.Phase == v1alpha1.RolloutRolledBack, rollout.Phase == v1alpha1.RolloutHalted:
 		add("roll the revision out again", "retry", app.Name)
 	}
 	return append(commands,

@@ -71,7 +71,7 @@ func transitions(before, after v1alpha1.RolloutStatus) []Transition {
 	}
 	isReturnHalted := len(before.ReturnFailedClusters) == 0 && len(after.ReturnFailedClusters) > 0
 	if before.Phase == after.Phase {
-		if isReturnHalted && after.Phase == v1alpha1.RolloutProgressing && after.Revision == after.StableRevision {
+		if isReturnHalted && after.IsHalted() {
 			add(RollbackHalted, "")
 		}
 		return steps

@@ -18,7 +18,7 @@ type memory struct {
 	ready, given []revisionAt
 	// failed are the revisions that failed.
 	failed []int64
-	// approved and promoted are the stages that a user let pass, when the status showed them.
+	// approved are the stages that a user approved or promoted when the status showed them.
 	approved []revisionAt
 	// isEdited is set while an edit has not been carried out completely.
 	isEdited bool
@@ -30,7 +30,7 @@ type memory struct {
 	// accepted is how many removals and scale-downs were approved while the AppService had this generation.
 	accepted           int8
 	acceptedGeneration int64
-	// stagesEdited is when a plan first had other stages, or 0.
+	// stagesEdited is when a plan first had other stages.
 	stagesEdited instant
 }
 

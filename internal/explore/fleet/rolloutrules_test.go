@@ -376,7 +376,7 @@ func (st *step) soaks() string {
 		if was.Phase != v1alpha1.StageSoaking || before.Revision != st.target() || st.in.Now.Sub(was.Since.Time) < seconds(stage.SoakSeconds) {
 			return fmt.Sprintf("stage %s was %s for %v", st.stageName(i), was.Phase, st.in.Now.Sub(was.Since.Time))
 		}
-		if edited := st.before.memory.stagesEdited; edited != 0 && st.before.now-edited < instant(*stage.SoakSeconds) {
+		if edited := st.before.memory.stagesEdited; st.before.now-edited < instant(*stage.SoakSeconds) {
 			return fmt.Sprintf("stage %s is completed, and the stages were edited %d s ago", st.stageName(i), st.before.now-edited)
 		}
 	}

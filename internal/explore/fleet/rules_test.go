@@ -18,6 +18,8 @@ type step struct {
 	*config
 	before, after state
 	planned
+	// isWritten is set if the plan changes anything.
+	isWritten bool
 }
 
 // rule is an invariant of each plan. It returns what is wrong, or "".
@@ -75,11 +77,8 @@ func (c *config) checkedPlan(s state) (state, bool, error) {
 	next, p := c.plan(s)
 	isWritten := !equality.Semantic.DeepEqual(s.app.Status, p.status) || !slices.Equal(next.history, s.history) ||
 		next.process != s.process || next.members != s.members || next.isGone
-	st := &step{config: c, before: s, after: next, planned: p}
-	for i, rule := range rules {
-		if i == 0 && !isWritten { // the first rule compares the decision with the next one: they are the same
-			continue
-		}
+	st := &step{config: c, before: s, after: next, planned: p, isWritten: isWritten}
+	for _, rule := range rules {
 		if problem := rule.check(st); problem != "" {
 			return s, false, &explore.RuleError{Rule: rule.name, Problem: problem}
 		}
@@ -123,6 +122,9 @@ func (st *step) label(cluster string) string {
 // repeats checks that the next decisions change nothing. If one does, because the cluster of an entry that
 // ended is excluded for another reason, the decision before it says that it is to be made soon.
 func (st *step) repeats() string {
+	if !st.isWritten { // the next decision is this one
+		return ""
+	}
 	s, p := st.after, st.planned
 	for range 3 {
 		next, again := st.plan(s)
@@ -137,7 +139,8 @@ func (st *step) repeats() string {
 	return "the status changes again and again"
 }
 
-// ignoresReasons checks that a plan decides the same if entries that are Failed have another reason.
+// ignoresReasons checks that a plan decides the same if the entries have another reason. It does so where one
+// is Failed, because only then a reason may say why.
 func (st *step) ignoresReasons() string {
 	isFailed := func(entry v1alpha1.ClusterStatus) bool { return entry.Phase == v1alpha1.ClusterFailed }
 	if !slices.ContainsFunc(st.before.app.Status.Clusters, isFailed) {

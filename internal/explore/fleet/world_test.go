@@ -171,6 +171,7 @@ func (c *config) initial() state {
 	s.app.Finalizers = []string{v1alpha1.Finalizer}
 	s.app.Spec = c.spec(s.wish)
 	s.process.isNew = true
+	s.memory.stagesEdited = -hour // never
 	for i, label := range c.clusters {
 		object := &v1alpha1.MemberCluster{}
 		object.Name, object.Labels = clusterName(i), map[string]string{"stage": label}
