@@ -209,8 +209,8 @@ type RolloutStatus struct {
 	// If it changes, the stages are judged again.
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
-	// PausedStrategy is the hash of the stages that this status shows, if they were not judged yet because
-	// the rollout is paused. They are judged when the pause is over.
+	// PausedStrategy is the hash of the stages that this status shows, if a pause hinders judging them.
+	// They are judged when the pause is over.
 	// +optional
 	PausedStrategy string `json:"pausedStrategy,omitempty"`
 	// Stages has an entry for each stage, in their order. It is present only with spec.rollout.
