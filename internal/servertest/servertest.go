@@ -16,12 +16,17 @@
 package servertest
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 )
 
@@ -83,11 +88,33 @@ func start(environment *envtest.Environment) error {
 		return err
 	}
 	config, err := environment.Start()
+	if errors.Is(err, context.DeadlineExceeded) && environment.Config != nil {
+		config, err = continueStart(environment)
+	}
 	if err != nil {
 		return fmt.Errorf("start an API server: %w", err)
 	}
 	config.QPS = -1
 	return nil
+}
+
+// continueStart continues the start of an API server that serves requests and had no namespace default
+// yet. envtest waits five seconds for that, which are not enough on a busy machine.
+func continueStart(environment *envtest.Environment) (*rest.Config, error) {
+	clients, err := kubernetes.NewForConfig(environment.Config)
+	if err != nil {
+		return nil, err
+	}
+	err = wait.PollUntilContextTimeout(context.Background(), 100*time.Millisecond, environment.ControlPlaneStartTimeout, true, func(ctx context.Context) (bool, error) {
+		_, err := clients.CoreV1().Namespaces().Get(ctx, metav1.NamespaceDefault, metav1.GetOptions{})
+		return err == nil, nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("wait for the namespace %s: %w", metav1.NamespaceDefault, err)
+	}
+	environment.UseExistingCluster = new(true)
+	defer func() { environment.UseExistingCluster = new(false) }() // so that Stop stops it
+	return environment.Start()
 }
 
 // stop stops an API server. Its error says only that a process had to be killed.
