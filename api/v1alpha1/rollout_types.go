@@ -209,7 +209,7 @@ type RolloutStatus struct {
 	// If it changes, the stages are judged again.
 	// +optional
 	Strategy string `json:"strategy,omitempty"`
-	// PausedStrategy is the hash of the stages that this status shows, if a pause hinders judging them.
+	// PausedStrategy is the hash of the stages that this status shows and that are not judged yet.
 	// They are judged when the pause is over.
 	// +optional
 	PausedStrategy string `json:"pausedStrategy,omitempty"`
@@ -220,8 +220,8 @@ type RolloutStatus struct {
 	Stages []RolloutStageStatus `json:"stages,omitempty"`
 }
 
-// IsHalted reports whether no other cluster gets another revision until a user acts: the revision failed, and
-// is not rolled back, or the stable revision fails too where it returned.
+// IsHalted reports whether no other cluster gets another revision until a user acts: the revision
+// failed, and is not rolled back, or the stable revision fails too where it returned.
 func (s *RolloutStatus) IsHalted() bool {
 	isReturning := s.Phase == RolloutProgressing && s.Revision == s.StableRevision // by an edit
 	return s.Phase == RolloutHalted || isReturning && len(s.ReturnFailedClusters) > 0

@@ -8,8 +8,8 @@
 // begins at rest, and on the way through scenes such as a rollout that succeeds, and one that fails. From
 // there, everything that may happen happens in every order (actions_test.go): users edit, approve and abort;
 // pods fail; members are lost, drained and relabelled; the operator plans late, crashes and restarts. Each
-// plan is checked by the rules (rules_test.go has their list), which state the invariants a second time. From the states
-// that are reached, a healthy fleet must end where it should (healthy_test.go).
+// plan is checked by the rules (rules_test.go has their list), which state the invariants a second time.
+// From the states that are reached, a healthy fleet must end where it should (healthy_test.go).
 //
 // A violation is told as a story, with the line that keeps it as a test (story_test.go, found_test.go).
 //
