@@ -76,7 +76,7 @@ generate: ## generate deep copies, CRDs, the role, docs/api.md and docs/cli.md
 	$(BIN)/controller-gen object:headerFile=tools/boilerplate.go.txt paths=./api/...
 	$(BIN)/controller-gen crd:generateEmbeddedObjectMeta=true paths=./api/... output:crd:dir=config/crd/bases
 	@tools/bound-quantities.sh config/crd/bases/*.yaml
-	@tools/terse.sh config/crd/bases/*.yaml
+	go run ./internal/terse config/crd/bases/*.yaml
 	$(BIN)/controller-gen rbac:roleName=fleetwright $(MARKED) output:rbac:dir=config/rbac
 	$(BIN)/crd-ref-docs --log-level=ERROR --source-path=api --config=tools/crd-ref-docs.yaml --renderer=markdown --output-path=docs/api.md
 	@sed -e '/^_Underlying type:_ _\[struct{/d' -e 's| *items:XValidation: .*<nil>\\} <br />||' -e 's|\([^ >]\)<br />\([^<]\)|\1 \2|g' docs/api.md >docs/api.md.new && mv docs/api.md.new docs/api.md # drop links to types without a name and the rules of items, and join wrapped lines
@@ -94,7 +94,7 @@ fmt: ## format the Go sources
 
 ## Check
 
-.PHONY: verify verify-generated verify-page verify-docs verify-workflows verify-checksums tidy lint vulnerabilities vet test test-ui e2e kind-images e2e-kind explore properties crash clock soak nightly
+.PHONY: verify verify-generated verify-page verify-docs verify-workflows verify-checksums tidy lint vulnerabilities vet test test-ui e2e e2e-restricted kind-images e2e-kind explore properties crash clock soak nightly
 verify: verify-generated verify-page verify-docs verify-workflows verify-checksums tidy lint vulnerabilities ## run all checks that need no API server
 
 verify-generated: # check that the generated files are up to date
@@ -130,7 +130,7 @@ vet: ## run go vet for the other systems that the project supports; golangci-lin
 	GOOS=windows go vet ./cmd/kubectl-appsvc/...
 
 # With Go's default of 100, a fifth of the CPU time of tests and of their API servers is garbage collection.
-test test-ui e2e e2e-kind: export GOGC ?= 400
+test test-ui e2e e2e-restricted e2e-kind: export GOGC ?= 400
 
 test: ## run the tests of all packages, on real API servers; of those with goroutines with the race detector
 	$(call need,etcd kube-apiserver kubectl helm)
@@ -144,6 +144,11 @@ test-ui: ## run the tests of the page in a real browser: SCREENSHOTS=docs/images
 e2e: build ## run the end-to-end suites on whole clusters, as processes on this machine
 	$(call need,$(CLUSTER))
 	PATH=$(BIN):$$PATH go test ./e2e/... ./internal/environment/... -p 2 -parallel 3 -count=1 -timeout 40m -v
+
+# The other suites do not join members, adopt objects, or begin from the state of an earlier release.
+e2e-restricted: build ## run the end-to-end suites with the policy of config/member on each member
+	$(call need,$(CLUSTER))
+	RESTRICT=1 PATH=$(BIN):$$PATH go test ./e2e ./e2e/crash ./e2e/timetravel -p 2 -parallel 3 -count=1 -timeout 60m -v
 
 kind-images: # the images of the tests on kind
 	@tools/docker.sh up
@@ -178,7 +183,7 @@ soak: build ## disturb a fleet at random for an hour, then check that nothing wa
 	PATH=$(BIN):$$PATH exec go run ./e2e/soak -bin '$(BIN)' -length $(or $(SOAK),1h) -seed $(or $(SEED),0)
 
 nightly: ## run everything that .ci/run leaves out, at full size, with the race detector and random seeds; some four hours
-	@$(MAKE) --keep-going FULL=1 SOAK=10m verify vet test explore properties test-skew test-release test-ui e2e e2e-kind test-kind crash clock soak
+	@$(MAKE) --keep-going FULL=1 SOAK=10m verify vet test explore properties test-skew test-release test-ui e2e e2e-restricted e2e-kind test-kind crash clock soak
 
 ## Try it
 

@@ -324,9 +324,12 @@ func TestAllValuesAreAccepted(t *testing.T) {
 		}
 	}
 	install(t, "fleetwright", "--set", "approval.enabled=true,propagation.namespaces={shop},clusterAPINamespace=capi,argoCDNamespace=argocd,metrics.service=true,metrics.dashboard=true",
+		"--set-json", `affinity={"podAffinity":{}},topologySpreadConstraints=[{"maxSkew":1,"topologyKey":"rack","whenUnsatisfiable":"ScheduleAnyway","labelSelector":{}}],commonLabels={"team":"platform"}`,
+		"--set-json", `podSecurityContext={"runAsUser":1000,"fsGroup":1000,"fsGroupChangePolicy":"OnRootMismatch","supplementalGroups":[2000]},securityContext={"runAsGroup":1000,"privileged":false}`,
+		"--set-json", `volumes=[{"name":"ca","configMap":{"name":"ca"}}],volumeMounts=[{"name":"ca","mountPath":"/ca"}],serviceAccount={"annotations":{"a":"b"}},podDisruptionBudget={"maxUnavailable":"50%"}`,
 		"--set", "imagePullSecrets[0].name=registry,tolerations[0].operator=Exists,env[0].name=A,env[0].value=b,flags.log-level=debug")
 	uninstall(t)
-	install(t, "fleetwright-member", "--set", "namespaces={shop},configuration=true,token=true")
+	install(t, "fleetwright-member", "--set", "namespaces={shop},configuration=true,token=true,policy.enabled=true")
 	run(t, "helm", "upgrade", "fleetwright", "fleetwright-member", "--namespace", namespace, "--set", "configuration=true")
 }
 

@@ -214,6 +214,10 @@ func TestMemberChartRendersTheObjectsOfConfig(t *testing.T) {
 			t.Helper()
 			return [][]*unstructured.Unstructured{kustomize(t, "member")}
 		}},
+		"the policy": {[]string{"policy.enabled=true"}, func(t *testing.T) [][]*unstructured.Unstructured {
+			t.Helper()
+			return [][]*unstructured.Unstructured{kustomize(t, "member"), kustomize(t, "member/policy")}
+		}},
 		"configuration and a token": {[]string{"configuration=true", "token=true"}, func(t *testing.T) [][]*unstructured.Unstructured {
 			t.Helper()
 			return [][]*unstructured.Unstructured{kustomize(t, "member"), kustomize(t, "member/configuration"), read(t, "member/token.yaml")}
@@ -235,27 +239,44 @@ func TestMemberChartRendersTheObjectsOfConfig(t *testing.T) {
 	}
 }
 
+// The policy of a release in another namespace limits the ServiceAccount there.
+func TestMemberChartLimitsTheAccountOfItsNamespace(t *testing.T) {
+	got := render(t, "fleetwright-member", "fleet", "--set", "policy.enabled=true")
+	text, err := json.Marshal(find(t, got, "ValidatingAdmissionPolicy"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(text), namespace) || !strings.Contains(string(text), "system:serviceaccount:fleet:fleetwright") {
+		t.Errorf("the policy is %s", text)
+	}
+}
+
 // Each value changes the field that it is for, and nothing else.
 func TestValues(t *testing.T) {
 	before := find(t, renderSmall(t, ""), "Deployment").Object
 	for value, want := range map[string]string{
 		"image.repository=registry.example/fleetwright": "containers.0.image=registry.example/fleetwright:v0.0.0",
-		"image.tag=v9":                           "containers.0.image=ghcr.io/fleetwright/fleetwright:v9",
-		"image.digest=sha256:" + digest:          "containers.0.image=ghcr.io/fleetwright/fleetwright@sha256:" + digest,
-		"image.pullPolicy=Always":                "containers.0.imagePullPolicy=Always",
-		"imagePullSecrets[0].name=registry":      `imagePullSecrets=[{"name":"registry"}]`,
-		"replicas=1":                             "replicas=1",
-		"resources.limits.memory=2Gi":            `containers.0.resources={"limits":{"memory":"2Gi"},"requests":{"cpu":"100m","memory":"256Mi"}}`,
-		"flags.slice-threshold=500":              `containers.0.args=["--secret-namespace=$(POD_NAMESPACE)","--slice-threshold=500"]`,
-		"flags.publish-cluster-profiles=true":    `containers.0.args=["--secret-namespace=$(POD_NAMESPACE)","--publish-cluster-profiles=true"]`,
-		"env[0].name=A,env[0].value=b":           `containers.0.env=[{"name":"POD_NAMESPACE","valueFrom":{"fieldRef":{"fieldPath":"metadata.namespace"}}},{"name":"A","value":"b"}]`,
-		`nodeSelector.kubernetes\.io/arch=amd64`: `nodeSelector={"kubernetes.io/arch":"amd64"}`,
-		"tolerations[0].operator=Exists":         `tolerations=[{"operator":"Exists"}]`,
-		"priorityClassName=high":                 "priorityClassName=high",
-		"podAnnotations.a=b":                     `metadata.annotations={"a":"b","kubectl.kubernetes.io/default-container":"fleetwright"}`,
-		"podLabels.a=b":                          `metadata.labels={"a":"b","app.kubernetes.io/name":"fleetwright"}`,
-		"clusterAPINamespace=capi":               `containers.0.args=["--secret-namespace=$(POD_NAMESPACE)","--cluster-api-namespace=capi"]`,
-		"argoCDNamespace=argocd":                 `containers.0.args=["--secret-namespace=$(POD_NAMESPACE)","--argocd-namespace=argocd"]`,
+		"image.tag=v9":                                          "containers.0.image=ghcr.io/fleetwright/fleetwright:v9",
+		"image.digest=sha256:" + digest:                         "containers.0.image=ghcr.io/fleetwright/fleetwright@sha256:" + digest,
+		"image.pullPolicy=Always":                               "containers.0.imagePullPolicy=Always",
+		"imagePullSecrets[0].name=registry":                     `imagePullSecrets=[{"name":"registry"}]`,
+		"replicas=1":                                            "replicas=1",
+		"resources.limits.memory=2Gi":                           `containers.0.resources={"limits":{"memory":"2Gi"},"requests":{"cpu":"100m","memory":"256Mi"}}`,
+		"flags.slice-threshold=500":                             `containers.0.args=["--secret-namespace=$(POD_NAMESPACE)","--slice-threshold=500"]`,
+		"flags.publish-cluster-profiles=true":                   `containers.0.args=["--secret-namespace=$(POD_NAMESPACE)","--publish-cluster-profiles=true"]`,
+		"env[0].name=A,env[0].value=b":                          `containers.0.env=[{"name":"POD_NAMESPACE","valueFrom":{"fieldRef":{"fieldPath":"metadata.namespace"}}},{"name":"A","value":"b"}]`,
+		`nodeSelector.kubernetes\.io/arch=amd64`:                `nodeSelector={"kubernetes.io/arch":"amd64"}`,
+		"tolerations[0].operator=Exists":                        `tolerations=[{"operator":"Exists"}]`,
+		"priorityClassName=high":                                "priorityClassName=high",
+		"volumes[0].name=ca,volumes[0].configMap.name=ca":       `volumes=[{"configMap":{"name":"ca"},"name":"ca"}]`,
+		"volumeMounts[0].name=ca,volumeMounts[0].mountPath=/ca": `containers.0.volumeMounts=[{"mountPath":"/ca","name":"ca"}]`,
+		"podSecurityContext.fsGroup=1000":                       `securityContext={"fsGroup":1000,"runAsNonRoot":true,"seccompProfile":{"type":"RuntimeDefault"}}`,
+		"podSecurityContext.seccompProfile.type=Localhost":      `securityContext={"runAsNonRoot":true,"seccompProfile":{"type":"Localhost"}}`,
+		"securityContext.runAsUser=1000":                        `containers.0.securityContext={"allowPrivilegeEscalation":false,"capabilities":{"drop":["ALL"]},"readOnlyRootFilesystem":true,"runAsUser":1000}`,
+		"podAnnotations.a=b":                                    `metadata.annotations={"a":"b","kubectl.kubernetes.io/default-container":"fleetwright"}`,
+		"podLabels.a=b":                                         `metadata.labels={"a":"b","app.kubernetes.io/name":"fleetwright"}`,
+		"clusterAPINamespace=capi":                              `containers.0.args=["--secret-namespace=$(POD_NAMESPACE)","--cluster-api-namespace=capi"]`,
+		"argoCDNamespace=argocd":                                `containers.0.args=["--secret-namespace=$(POD_NAMESPACE)","--argocd-namespace=argocd"]`,
 	} {
 		t.Run(value, func(t *testing.T) {
 			deployment := find(t, renderSmall(t, value), "Deployment").Object
@@ -407,8 +428,8 @@ func TestValues_for_other_objects(t *testing.T) {
 		index(t, renderSmall(t, "clusterAPINamespace=same,argoCDNamespace=same"))
 	})
 	t.Run("objects can be switched off", func(t *testing.T) {
-		for _, object := range renderSmall(t, "networkPolicy.enabled=false") {
-			if kind := object.GetKind(); kind == "CustomResourceDefinition" || kind == "NetworkPolicy" {
+		for _, object := range renderSmall(t, "networkPolicy.enabled=false,podDisruptionBudget.enabled=false") {
+			if kind := object.GetKind(); kind == "CustomResourceDefinition" || kind == "NetworkPolicy" || kind == "PodDisruptionBudget" {
 				t.Errorf("%s is there", keyOf(object))
 			}
 		}
@@ -439,20 +460,55 @@ func TestValues_for_other_objects(t *testing.T) {
 
 func TestWrongValuesAreRefused(t *testing.T) {
 	for value, want := range map[string]string{
-		"replica=3":                          "additional properties 'replica' not allowed",
-		"replicas=two":                       "at '/replicas': got string, want integer",
-		"image.tga=v1":                       "additional properties 'tga' not allowed",
-		"image.digest=v1":                    "at '/image/digest'",
-		"image.pullPolicy=Sometimes":         "at '/image/pullPolicy': value must be one of",
-		"flags.log-levels=debug":             "additional properties 'log-levels' not allowed",
-		"flags.secret-namespace=other":       "additional properties 'secret-namespace' not allowed",
-		"flags.slice-threshold=5000":         "at '/flags/slice-threshold'",
-		"propagation.namespaces=shop":        "at '/propagation/namespaces': got string, want array",
-		"propagation.namespaces={*,shop}":    "propagation.namespaces: * stands for all namespaces, so name no other",
-		"propagation.namespaces={Shop}":      "at '/propagation/namespaces/0'",
-		"networkPolicy.apiServerPorts={0}":   "at '/networkPolicy/apiServerPorts/0'",
-		"metrics.serviceMonitor.enabled=yes": "at '/metrics/serviceMonitor': got object, want boolean",
-		"nodeSelector=amd64":                 "at '/nodeSelector': got string, want object",
+		"replica=3":                            "additional properties 'replica' not allowed",
+		"replicas=two":                         "at '/replicas': got string, want integer",
+		"image.tga=v1":                         "additional properties 'tga' not allowed",
+		"image.digest=v1":                      "at '/image/digest'",
+		"image.pullPolicy=Sometimes":           "at '/image/pullPolicy': value must be one of",
+		"flags.log-levels=debug":               "additional properties 'log-levels' not allowed",
+		"flags.secret-namespace=other":         "additional properties 'secret-namespace' not allowed",
+		"flags.slice-threshold=5000":           "at '/flags/slice-threshold'",
+		"propagation.namespaces=shop":          "at '/propagation/namespaces': got string, want array",
+		"propagation.namespaces={*,shop}":      "propagation.namespaces: * stands for all namespaces, so name no other",
+		"propagation.namespaces={Shop}":        "at '/propagation/namespaces/0'",
+		"networkPolicy.apiServerPorts={0}":     "at '/networkPolicy/apiServerPorts/0'",
+		"metrics.serviceMonitor.enabled=yes":   "at '/metrics/serviceMonitor': got object, want boolean",
+		"nodeSelector=amd64":                   "at '/nodeSelector': got string, want object",
+		"affinity.podAffinities=a":             "additional properties 'podAffinities' not allowed",
+		"podDisruptionBudget.maxUnavailable=0": "at '/podDisruptionBudget/maxUnavailable'",
+		"volumeMounts[0].name=a,volumeMounts[0].mountPath=/etc/metrics-certificate": "at '/volumeMounts/0/mountPath'",
+		`commonLabels.app\.kubernetes\.io/name=other`:                               "at '/commonLabels/app.kubernetes.io~1name'",
+		"podSecurityContext.runAsUser=0":                                            "at '/podSecurityContext/runAsUser'",
+		"podSecurityContext.runAsNonRoot=false":                                     "at '/podSecurityContext/runAsNonRoot'",
+		"podSecurityContext.seccompProfile.type=Unconfined":                         "at '/podSecurityContext/seccompProfile/type'",
+		"podSecurityContext.sysctls[0].name=a":                                      "additional properties 'sysctls' not allowed",
+		"securityContext.privileged=true":                                           "at '/securityContext/privileged'",
+		"securityContext.allowPrivilegeEscalation=true":                             "at '/securityContext/allowPrivilegeEscalation'",
+		"securityContext.readOnlyRootFilesystem=false":                              "at '/securityContext/readOnlyRootFilesystem'",
+		"securityContext.capabilities.add={NET_ADMIN}":                              "additional properties 'add' not allowed",
+		"securityContext.capabilities.drop={CHOWN}":                                 "at '/securityContext/capabilities/drop'",
+		"podSecurityContext.runAsGroup=0":                                           "at '/podSecurityContext/runAsGroup'",
+		"podSecurityContext.fsGroup=0":                                              "at '/podSecurityContext/fsGroup'",
+		"podSecurityContext.supplementalGroups={0}":                                 "at '/podSecurityContext/supplementalGroups/0'",
+		"podSecurityContext.appArmorProfile.type=Unconfined":                        "at '/podSecurityContext/appArmorProfile/type'",
+		"securityContext.runAsUser=0":                                               "at '/securityContext/runAsUser'",
+		"securityContext.runAsGroup=0":                                              "at '/securityContext/runAsGroup'",
+		"securityContext.runAsNonRoot=false":                                        "at '/securityContext/runAsNonRoot'",
+		"securityContext.seccompProfile.type=Unconfined":                            "at '/securityContext/seccompProfile/type'",
+		"securityContext.appArmorProfile.type=Unconfined":                           "at '/securityContext/appArmorProfile/type'",
+		"securityContext.procMount=Unmasked":                                        "additional properties 'procMount' not allowed",
+		"topologySpreadConstraints[0].maxSkew=1":                                    "at '/topologySpreadConstraints/0'",
+		"serviceAccount.name=other":                                                 "additional properties 'name' not allowed",
+		"serviceAccount.annotations.a=1":                                            "at '/serviceAccount/annotations/a'",
+		"volumes[0].name=metrics-certificate":                                       "at '/volumes/0/name'",
+		"volumes[0].configMap.name=ca":                                              "at '/volumes/0'",
+		"volumeMounts[0].name=ca":                                                   "at '/volumeMounts/0'",
+		"volumeMounts[0].name=ca,volumeMounts[0].mountPath=ca":                      "at '/volumeMounts/0/mountPath'",
+		"podDisruptionBudget.maxUnavailable=0%":                                     "at '/podDisruptionBudget/maxUnavailable'",
+		"podDisruptionBudget.minAvailable=1":                                        "additional properties 'minAvailable' not allowed",
+		`commonLabels.app\.kubernetes\.io/managed-by=other`:                         "at '/commonLabels/app.kubernetes.io~1managed-by'",
+		`commonLabels.app\.kubernetes\.io/part-of=other`:                            "at '/commonLabels/app.kubernetes.io~1part-of'",
+		`commonLabels.helm\.sh/chart=other`:                                         "at '/commonLabels/helm.sh~1chart'",
 	} {
 		t.Run(value, func(t *testing.T) {
 			if _, err := tryRun("helm", "template", "fleetwright", "fleetwright", "--set", value); err == nil || !strings.Contains(err.Error(), want) {
@@ -461,8 +517,15 @@ func TestWrongValuesAreRefused(t *testing.T) {
 		})
 	}
 	t.Run("of the member chart", func(t *testing.T) {
-		if _, err := tryRun("helm", "template", "fleetwright", "fleetwright-member", "--set", "namespace=shop"); err == nil || !strings.Contains(err.Error(), "additional properties 'namespace' not allowed") {
-			t.Errorf("got %v", err)
+		for value, want := range map[string]string{
+			"namespace=shop":           "additional properties 'namespace' not allowed",
+			"policy.enabled=sometimes": "at '/policy/enabled': got string, want boolean",
+			"policy=true":              "at '/policy': got boolean, want object",
+			"policy.enable=true":       "additional properties 'enable' not allowed",
+		} {
+			if _, err := tryRun("helm", "template", "fleetwright", "fleetwright-member", "--set", value); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want an error with %q", value, err, want)
+			}
 		}
 	})
 }

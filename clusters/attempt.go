@@ -89,7 +89,6 @@ func (m *member) reconnect(ctx context.Context, a *attempt) (*session, error) {
 		return nil, context.Canceled
 	}
 	if err := m.provider.publish(m, next); err != nil {
-		next.close()
 		return nil, err
 	}
 	return next, nil

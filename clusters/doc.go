@@ -39,7 +39,8 @@
 // From then on, the Provider writes a MemberCluster for each Secret. It engages the aware of
 // SetupWithManager (here the manager, which engages all of its controllers) with each member that
 // connects. The context of an engagement ends when the member can no longer be used. A member that
-// returns is engaged again, with a new Cluster and a new cache.
+// returns is engaged again, with a new Cluster and a new cache. An Aware may be engaged with the same
+// Cluster again, and must do nothing then; the controllers of multicluster-runtime do that.
 //
 // [Provider.Get] returns [multicluster.ErrClusterNotFound] for a member that is not connected at
 // present. Callers must expect that at any time: they wait for the next engagement and do not poll.
@@ -62,7 +63,10 @@
 //   - If a Secret is deleted, its member is disengaged. Its MemberCluster stays, with everything
 //     that an administrator has set on it, and is used again when the Secret returns. Only a
 //     MemberCluster without such settings is deleted, after [Options.SecretGrace].
-//   - [Provider.Get] returns a Cluster that is engaged, and never one that has ended.
+//   - [Provider.Get] returns the Cluster of a session from before it is engaged until it ends, so the
+//     first requests of a controller find it. If the engagement fails, Get returns the Cluster of the
+//     session before it again, which is engaged again. A controller that blocks, fails or panics in
+//     Engage costs that attempt, and no other member.
 //   - A member is engaged only with a synced and complete cache. It is disengaged after three
 //     failed probes in a row, and when its watches fail, fall silent or exceed a limit. Data that
 //     was cached before an outage is never used as current data.
@@ -78,8 +82,8 @@
 //
 // # Data flow
 //
-//	Secret ──▶ Reconciler ── desired state ──▶ member (a goroutine): probe, connect, sync, engage,
-//	              │  ▲                           │                   publish, supervise
+//	Secret ──▶ Reconciler ── desired state ──▶ member (a goroutine): probe, connect, sync, publish,
+//	              │  ▲                           │                   engage, supervise
 //	 ▲            │  └──────── snapshot ─────────┤
 //	 │            ▼                              │
 //	 │      MemberCluster                        │

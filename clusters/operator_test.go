@@ -87,6 +87,8 @@ type setup struct {
 	secretRules kubeconfig.SecretRules
 	// wrapHub wraps the round tripper of the requests to the hub.
 	wrapHub func(http.RoundTripper) http.RoundTripper
+	// addControllers adds controllers that are engaged before the recorder.
+	addControllers func(mcmanager.Manager) error
 }
 
 // operatorUser returns the user of the operator of a namespace on the hub.
@@ -131,6 +133,11 @@ func startOperatorOn(hub *rest.Config, namespace string, changes ...func(*setup)
 	})
 	if err != nil {
 		return nil, err
+	}
+	if with.addControllers != nil {
+		if err := with.addControllers(m); err != nil {
+			return nil, err
+		}
 	}
 	index := o.provider.IndexField(ctx, &appsv1.Deployment{}, imageIndex, images)
 	if err := errors.Join(index, m.Add(o.recorder), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.secretRules)); err != nil {

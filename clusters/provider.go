@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"sync"
 	"time"
 
+	"github.com/go-logr/logr"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -70,11 +72,10 @@ func New(lifetime context.Context, options Options) (*Provider, error) {
 	return p, nil
 }
 
-// Get returns the Cluster of a connected member, or [multicluster.ErrClusterNotFound].
+// Get returns the Cluster of a connected member, or [multicluster.ErrClusterNotFound]. It returns a
+// Cluster from before its engagement begins until its session ends.
 func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluster.Cluster, error) {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if s, found := p.sessions[name]; found && !s.ended() {
+	if s := p.session(name); s != nil {
 		return s.cluster, nil
 	}
 	return nil, fmt.Errorf("member %q is not connected: %w", name, multicluster.ErrClusterNotFound)
@@ -83,9 +84,7 @@ func (p *Provider) Get(_ context.Context, name multicluster.ClusterName) (cluste
 // LastAnswer returns when the last request was sent that a connected member has answered, as far as
 // probes tell. It returns the zero time for a member that is not connected.
 func (p *Provider) LastAnswer(name string) time.Time {
-	p.mu.RLock()
-	defer p.mu.RUnlock()
-	if s, found := p.sessions[multicluster.ClusterName(name)]; found && !s.ended() {
+	if s := p.session(multicluster.ClusterName(name)); s != nil {
 		return time.Unix(0, s.lastAnswer.Load())
 	}
 	return time.Time{}
@@ -180,32 +179,123 @@ func (p *Provider) contenders(id types.UID) (secrets []types.NamespacedName) {
 	return secrets
 }
 
-// publish engages a session, and then makes Get return its Cluster. If the engagement fails, or the
-// session or its member ends meanwhile, Get continues to return its previous result.
+// publish makes Get return the Cluster of a session, and then engages it: the first requests of a
+// controller come while Engage runs, and one that gets [multicluster.ErrClusterNotFound] is dropped.
+// If the engagement fails, or the session or its member ends meanwhile, publish closes the session, and
+// the session before it takes its place again.
 func (p *Provider) publish(m *member, s *session) error {
-	if err := p.engage(m.name, s); err != nil {
-		return fmt.Errorf("engage: %w", err)
+	previous, err := p.replaceSession(m, s)
+	if err == nil {
+		err = p.engage(m.name, s)
 	}
+	if err == nil && s.ended() {
+		err = context.Canceled
+	}
+	if err == nil {
+		return nil
+	}
+	s.close()
+	if p.putBack(m.name, s, previous) {
+		p.engageAgain(m.name)
+	}
+	return fmt.Errorf("engage: %w", err)
+}
+
+// replaceSession makes Get return the Cluster of a session, and returns the session before it, or
+// nil. It returns an error if the member has ended.
+func (p *Provider) replaceSession(m *member, s *session) (*session, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.members[m.name] != m || s.ended() {
-		return fmt.Errorf("engage: %w", context.Canceled)
+	if p.members[m.name] != m {
+		return nil, context.Canceled
 	}
+	previous := p.sessions[m.name]
 	p.sessions[m.name] = s
+	return previous, nil
+}
+
+// putBack replaces a session by the one before it, and reports whether it did. If the session before it
+// has ended, Get returns no Cluster.
+func (p *Provider) putBack(name multicluster.ClusterName, s, previous *session) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.sessions[name] != s {
+		return false
+	}
+	if previous == nil || previous.ended() {
+		delete(p.sessions, name)
+		return false
+	}
+	p.sessions[name] = previous
+	return true
+}
+
+// engageAgain engages the session whose Cluster Get returns, if there is one. A controller of
+// multicluster-runtime watches one session of a member: when it is engaged with another session, it
+// ends its watches of the first, even if the other engagement fails. A session that cannot be engaged
+// again ends, because some controllers may no longer watch its member.
+func (p *Provider) engageAgain(name multicluster.ClusterName) {
+	for s := p.session(name); s != nil; {
+		err := p.engage(name, s)
+		switch next := p.session(name); {
+		case next != s:
+			s = next // this call may have ended its watches
+		case err != nil:
+			s.fail(fmt.Errorf("engage again: %w", err))
+			return
+		default:
+			return
+		}
+	}
+}
+
+// session returns the session of a member whose Cluster Get returns, or nil.
+func (p *Provider) session(name multicluster.ClusterName) *session {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	if s, found := p.sessions[name]; found && !s.ended() {
+		return s
+	}
 	return nil
 }
 
-// engage engages a session within ConnectTimeout.
+// engage engages a session within ConnectTimeout, and while the session lasts. A call of Engage that
+// returns after that may have ended the watches of a newer session, so that is engaged again.
 func (p *Provider) engage(name multicluster.ClusterName, s *session) error {
-	engaged, expired := make(chan error, 1), make(chan struct{})
-	go func() { engaged <- p.aware.Engage(s.ctx, name, s.cluster) }()
+	engaged, abandoned, expired := make(chan error), make(chan struct{}), make(chan struct{})
+	go func() {
+		err := p.callEngage(name, s)
+		select {
+		case engaged <- err:
+		case <-abandoned:
+			p.engageAgain(name)
+		}
+	}()
+	defer close(abandoned)
 	defer transport.NewTimer(p.options.clock, p.options.ConnectTimeout, func() { close(expired) }).Stop()
 	select {
 	case err := <-engaged:
 		return err
+	case <-s.ctx.Done():
+		return s.ctx.Err()
 	case <-expired:
 		return errors.New("timed out")
 	}
+}
+
+// errPanic is the error of a call of Engage that panicked. The value of the panic is only in the log: it
+// may quote anything, also a Secret, and the error is shown in a condition.
+var errPanic = errors.New("a controller panicked; the operator's log has the stack")
+
+// callEngage calls Engage, and returns a panic as an error.
+func (p *Provider) callEngage(name multicluster.ClusterName, s *session) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			logr.FromContextOrDiscard(s.ctx).Error(errPanic, "Engage panicked", "panic", r, "stack", string(debug.Stack()))
+			err = errPanic
+		}
+	}()
+	return p.aware.Engage(s.ctx, name, s.cluster)
 }
 
 // unpublish removes a session, unless another session has replaced it.

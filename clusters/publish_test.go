@@ -10,9 +10,9 @@ import (
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
-// The provider returns a member's Cluster only between its engagement and the end of its session,
-// so no caller gets a Cluster that has ended.
-func TestProvider_returns_a_cluster_only_while_it_is_engaged(t *testing.T) {
+// The provider returns a member's Cluster only between the beginning of its engagement and the end of
+// its session, so no caller gets a Cluster that has ended.
+func TestProvider_returns_a_cluster_only_until_it_ends(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)
 	m := env.newMember(t, env.operator, "published")
@@ -21,7 +21,12 @@ func TestProvider_returns_a_cluster_only_while_it_is_engaged(t *testing.T) {
 	m.changeAddress(t)
 	m.replaceKubeconfig(t, m.kubeconfig(t))
 	<-late.called
-	m.checkContinues(t, first) // Engage of the next session has not returned
+	if got, err := m.operator.provider.Get(ctx, multicluster.ClusterName(m.name)); err != nil || got == first.cluster {
+		t.Errorf("while a session is engaged, the provider returns the one before it, or none (%v)", err)
+	}
+	if first.ctx.Err() != nil {
+		t.Error("a session has ended before the next one is engaged")
+	}
 
 	m.deleteSecret(t)
 	m.waitForEnd(t, first)

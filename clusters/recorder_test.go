@@ -22,7 +22,8 @@ type engagement struct {
 	synced, overlapping bool
 }
 
-// recorder is the Aware that the operator engages with each member. It records the engagements.
+// recorder is the Aware that the operator engages with each member. It records the engagements. As
+// for a controller of multicluster-runtime, an engagement that continues is not another one.
 type recorder struct {
 	mu     sync.Mutex
 	byName map[multicluster.ClusterName][]engagement
@@ -80,11 +81,15 @@ func (r *recorder) Engage(ctx context.Context, name multicluster.ClusterName, me
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if before := r.byName[name]; len(before) > 0 {
+		newest := before[len(before)-1]
+		e.overlapping = newest.ctx.Err() == nil
+		if e.overlapping && newest.cluster == member {
+			return nil
+		}
+	}
 	if r.refuse == name {
 		return errors.New("refused by the test")
-	}
-	if before := r.byName[name]; len(before) > 0 {
-		e.overlapping = before[len(before)-1].ctx.Err() == nil
 	}
 	if r.byName == nil {
 		r.byName = map[multicluster.ClusterName][]engagement{}

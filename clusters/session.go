@@ -46,7 +46,9 @@ type session struct {
 	largeLists   *transport.LargeLists    // of all members
 	logPanic     sync.Once
 	// undecodable is set when the decoder has panicked on the data of the member.
-	undecodable   atomic.Bool
+	undecodable atomic.Bool
+	// endReason is why the session must end although its member is healthy; see fail.
+	endReason     atomic.Pointer[error]
 	requiredKinds []client.Object // the kinds that are synced before the engagement
 	// stopped is closed when the Cluster has ended.
 	stopped chan struct{}
@@ -163,10 +165,19 @@ func (s *session) abandon() {
 	s.signalFailure()
 }
 
+// fail makes the supervisor end the session for this reason.
+func (s *session) fail(why error) {
+	s.endReason.Store(&why)
+	s.signalFailure()
+}
+
 // broken returns an error if the session must not be used even if the member is healthy: the
-// decoder panicked on the member's data, or the cache is incomplete because the member's objects
-// exceed the limit.
+// decoder panicked on the member's data, the cache is incomplete because the member's objects
+// exceed the limit, or a controller cannot be engaged with the session again.
 func (s *session) broken() error {
+	if why := s.endReason.Load(); why != nil {
+		return *why
+	}
 	if s.undecodable.Load() {
 		return errUndecodable
 	}

@@ -245,7 +245,7 @@ func (m *member) closeSession() {
 	if m.active == nil {
 		return
 	}
+	m.active.close() // first, so that an attempt that fails meanwhile does not put it back
 	m.provider.unpublish(m.name, m.active.session)
-	m.active.close()
 	m.active = nil
 }

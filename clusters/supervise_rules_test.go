@@ -169,9 +169,22 @@ func (w *memberWorld) checkSessions() *explore.RuleError {
 	if active := w.active(); active != nil && (active.engagement == nil || active.engagement.ctx.Err() != nil) {
 		return broken("one session", "the supervisor uses a session that has ended")
 	}
+	return w.checkGet(live)
+}
+
+// checkGet checks that Get returns the Cluster of a session from the beginning of its engagement until
+// its end, and that a controller watches what Get returns.
+func (w *memberWorld) checkGet(live []*scriptedEngagement) *explore.RuleError {
 	got, err := w.provider.Get(context.Background(), "east")
-	if isIn := slices.ContainsFunc(live, func(e *scriptedEngagement) bool { return e.cluster == got }); isIn != (len(live) > 0) || err == nil && !isIn {
+	i := slices.IndexFunc(w.calls, func(c *call) bool { return c.kind == callEngage })
+	switch isEngaging := i >= 0; {
+	case isEngaging && (err != nil || connectionOf(got.GetHTTPClient()) != w.calls[i].on):
+		return broken("one session", "Get does not return the session that is being engaged: %v", err)
+	case isEngaging:
+	case slices.ContainsFunc(live, func(e *scriptedEngagement) bool { return e.cluster == got }) != (len(live) > 0) || err == nil && len(live) == 0:
 		return broken("one session", "Get returns a session: %t; %d sessions are there", err == nil, len(live))
+	case err == nil && w.watched != got:
+		return broken("one session", "a controller does not watch the session that Get returns")
 	}
 	return nil
 }

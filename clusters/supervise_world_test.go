@@ -40,6 +40,9 @@ type memberWorld struct {
 	mu          sync.Mutex
 	calls       []*call
 	engagements []*scriptedEngagement
+	// watched is what a controller of multicluster-runtime watches: it ends its engagement when it is
+	// engaged with another Cluster.
+	watched cluster.Cluster
 	// visible receives a value when the supervisor has done something that the test can see.
 	visible chan struct{}
 	// answers, if it is not nil, answers calls at once.
@@ -281,8 +284,11 @@ func (w *memberWorld) settle(c *call, result outcome) {
 	c.done <- result
 }
 
-// Engage is called for a session whose caches are synced.
+// Engage is called for a session whose caches are synced, and for one that is engaged.
 func (w *memberWorld) Engage(ctx context.Context, _ multicluster.ClusterName, of cluster.Cluster) error {
+	if w.watch(ctx, of) {
+		return nil
+	}
 	e := &scriptedEngagement{ctx: ctx, cluster: of, on: connectionOf(of.GetHTTPClient())}
 	result, err := w.await(ctx, &call{kind: callEngage, on: e.on})
 	if err != nil {
@@ -293,9 +299,20 @@ func (w *memberWorld) Engage(ctx context.Context, _ multicluster.ClusterName, of
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	e.of, e.on.engagement = w.member, e
+	e.of, e.on.engagement, w.watched = w.member, e, of
 	w.engagements = append(w.engagements, e)
 	return nil
+}
+
+// watch reports whether a Cluster is engaged, and then watches it again.
+func (w *memberWorld) watch(ctx context.Context, of cluster.Cluster) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.watched = nil
+	if ctx.Err() == nil && slices.ContainsFunc(w.engagements, func(e *scriptedEngagement) bool { return e.cluster == of }) {
+		w.watched = of
+	}
+	return w.watched != nil
 }
 
 // connectionOf returns the connection below an HTTP client.

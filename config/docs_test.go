@@ -168,3 +168,28 @@ func hasHeading(document, anchor string) bool {
 	}
 	return false
 }
+
+// The column REGION, the page and the samples read the standard label, so each document, sample and
+// the demo joins and selects clusters by it.
+func TestExamplesUseTheStandardLabelOfRegions(t *testing.T) {
+	files := []string{"../cmd/demo/demo.go", "../cmd/kubectl-appsvc/join/join.go"}
+	for _, pattern := range []string{"../*.md", "../docs/*.md", "samples/*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatalf("found no %s (%v)", pattern, err)
+		}
+		files = append(files, found...)
+	}
+	own := regexp.MustCompile(`labels region=|=true region=|"region":|[ {]region: (eu|us|ap|cn)\b|[kK]ey: region\b`)
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for number, line := range strings.Split(string(content), "\n") {
+			if own.MatchString(line) {
+				t.Errorf("%s:%d selects by the label region, not by topology.kubernetes.io/region: %s", file, number+1, strings.TrimSpace(line))
+			}
+		}
+	}
+}

@@ -16,7 +16,7 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 )
 
-// The commands of docs/operations.md that read the entries in AppServiceSlices must work.
+// The commands of docs/maintenance.md that read the entries in AppServiceSlices must work.
 func TestDocumentedCommandsReadSlices(t *testing.T) {
 	app := &v1alpha1.AppService{}
 	app.Namespace, app.Name, app.Spec.Image = "default", "web", "web:1"
@@ -39,7 +39,7 @@ func TestDocumentedCommandsReadSlices(t *testing.T) {
 	}
 	run := func(start string) []string {
 		t.Helper()
-		block := strings.NewReplacer("NAME", "web", "CLUSTER", "north").Replace(documentBlockOf(t, "../docs/operations.md", "\n"+start))
+		block := strings.NewReplacer("NAME", "web", "CLUSTER", "north").Replace(documentBlockOf(t, "../docs/maintenance.md", "\n"+start))
 		out, err := runScript(t, "bash", "-euo", "pipefail", "-c", block)
 		mustSucceed(t, out, err)
 		return strings.Split(strings.TrimSpace(out), "\n")

@@ -50,7 +50,7 @@ func TestRefusedAppService(t *testing.T) {
 		{
 			name: "an image with spaces",
 			app:  framework.NewAppService(namespace, "refused", framework.Image("my web server")),
-			want: "image must name a container image, such as registry.example/team/app:1.2, without spaces",
+			want: "image must name a container image, such as registry.example/team/app:1.2, without spaces, control characters and letters that are not ASCII",
 		},
 		{
 			name: "negative replicas",

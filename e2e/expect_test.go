@@ -24,7 +24,7 @@ import (
 // inRegion places the AppService on the clusters of a region.
 func inRegion(region string) framework.Change {
 	return framework.Placement(v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{
-		ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": region}},
+		ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{corev1.LabelTopologyRegion: region}},
 	}})
 }
 

@@ -58,7 +58,7 @@ func (f *fleet) addMembers(t *testing.T, regions map[string]string) {
 	t.Helper()
 	f.addClusters(t, slices.Sorted(maps.Keys(regions))...)
 	for name, region := range regions {
-		f.Join(t, name, map[string]string{"region": region})
+		f.Join(t, name, map[string]string{corev1.LabelTopologyRegion: region})
 	}
 	for name := range regions {
 		f.awaitMember(t, name)
@@ -101,7 +101,7 @@ func (f *fleet) removeMember(t *testing.T, name string) {
 // rejoin restores the original kubeconfig of a member.
 func (f *fleet) rejoin(t *testing.T, member string) {
 	t.Helper()
-	f.Join(t, member, map[string]string{"region": regions[member]})
+	f.Join(t, member, map[string]string{corev1.LabelTopologyRegion: regions[member]})
 	f.awaitMember(t, member)
 }
 
@@ -132,7 +132,7 @@ func (f *fleet) startCluster(t *testing.T, name string) {
 // addLabels adds labels to a member's Secret, and so to its MemberCluster, until the test ends.
 func (f *fleet) addLabels(t *testing.T, member string, added map[string]string) {
 	t.Helper()
-	original := map[string]string{"region": regions[member]}
+	original := map[string]string{corev1.LabelTopologyRegion: regions[member]}
 	labels := maps.Clone(original)
 	maps.Copy(labels, added)
 	f.setLabels(t, member, labels)

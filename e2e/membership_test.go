@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	clusterinventory "sigs.k8s.io/cluster-inventory-api/apis/v1alpha1"
@@ -26,7 +27,7 @@ func TestMembership(t *testing.T) {
 	generation := app.Generation
 	join := func(t *testing.T) {
 		t.Helper()
-		f.Join(t, "west", map[string]string{"region": "us"})
+		f.Join(t, "west", map[string]string{corev1.LabelTopologyRegion: "us"})
 	}
 
 	t.Run("delivers to a cluster when its Secret is created", func(t *testing.T) {
@@ -44,7 +45,7 @@ func TestMembership(t *testing.T) {
 			if err := f.Hub.Client.Get(ctx, client.ObjectKeyFromObject(profile), profile); err != nil {
 				return err
 			}
-			if !meta.IsStatusConditionTrue(profile.Status.Conditions, clusterinventory.ClusterConditionControlPlaneHealthy) || profile.Labels["region"] != "us" {
+			if !meta.IsStatusConditionTrue(profile.Status.Conditions, clusterinventory.ClusterConditionControlPlaneHealthy) || profile.Labels[corev1.LabelTopologyRegion] != "us" {
 				return fmt.Errorf("its labels are %v, its status %+v", profile.Labels, profile.Status)
 			}
 			if access := profile.Status.AccessProviders; len(access) != 1 || access[0].Cluster.Server == "" || len(access[0].Cluster.CertificateAuthorityData) == 0 {

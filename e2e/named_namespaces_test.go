@@ -18,7 +18,7 @@ import (
 )
 
 // TestNamedNamespaces tests a member where the operator may write in one namespace only: see
-// docs/install.md. Each step continues where the previous one ended.
+// docs/permissions.md. Each step continues where the previous one ended.
 func TestNamedNamespaces(t *testing.T) {
 	const other = "e2e-other"
 	f := testFleet(t)
@@ -66,7 +66,7 @@ func (f *fleet) testAllowedNamespace(t *testing.T, app *v1alpha1.AppService) {
 		objects = optionalObjects{Replicas: 3, Min: 3, Max: 6, MaxUnavailable: 2}
 		f.EditApp(t, app, framework.Image("web:2"), framework.Ports(80, 81), autoscaling(3, 6), disruptionBudget(2))
 		f.awaitOptionalObjects(t, app, all())
-		f.awaitDelivered(t, app)
+		f.awaitDelivered(t, app, "west")
 	})
 
 	t.Run("reverts drift", func(t *testing.T) {
@@ -82,7 +82,7 @@ func (f *fleet) testAllowedNamespace(t *testing.T, app *v1alpha1.AppService) {
 		if err := errors.Join(west.Client.Patch(t.Context(), deployment, patch, client.FieldOwner("other-manager")), west.Client.Delete(t.Context(), service)); err != nil {
 			t.Fatal(err)
 		}
-		f.awaitDelivered(t, app)
+		f.awaitDelivered(t, app, "west")
 		f.awaitOptionalObjects(t, app, all())
 	})
 
@@ -124,7 +124,7 @@ func (f *fleet) testOtherNamespace(t *testing.T, app *v1alpha1.AppService, other
 		ready := f.readySince(t, "west")
 		f.EditApp(t, app, framework.Image("web:4"))
 		f.awaitEntries(t, app, allReady("north", "west"))
-		f.awaitDelivered(t, app)
+		f.awaitDelivered(t, app, "west")
 		if after := f.readySince(t, "west"); !after.Equal(&ready) {
 			t.Errorf("west was not Ready for a time: it is Ready since %s, before since %s", after, ready)
 		}
@@ -191,13 +191,13 @@ func allowNamespace(t *testing.T, c *framework.Cluster, name string) {
 	}
 }
 
-// awaitDelivered waits until west has the image and the ports of the AppService.
-func (f *fleet) awaitDelivered(t *testing.T, app *v1alpha1.AppService) {
+// awaitDelivered waits until a member has the image and the ports of the AppService.
+func (f *fleet) awaitDelivered(t *testing.T, app *v1alpha1.AppService, member string) {
 	t.Helper()
-	f.Eventually(t, "west to have the image and the ports of AppService "+app.Name, func(ctx context.Context) error {
+	f.Eventually(t, member+" to have the image and the ports of AppService "+app.Name, func(ctx context.Context) error {
 		scaled := app.DeepCopy() // the autoscaler keeps the minimum
 		scaled.Spec.Replicas, scaled.Spec.Autoscaling = app.Spec.Autoscaling.MinReplicas, nil
-		return checkObjects(ctx, f.Members["west"], scaled)
+		return checkObjects(ctx, f.Members[member], scaled)
 	})
 }
 

@@ -97,7 +97,7 @@ func TestOverrides(t *testing.T) {
 	set("south", func(o *overridden) { o.Replicas, o.Type, o.Memory = 3, corev1.ServiceTypeNodePort, "64Mi" })
 	set("east", func(o *overridden) { o.DNS = corev1.DNSDefault })
 
-	app := f.createApp(t, "overridden", framework.Image("registry.example/library/web:1"), framework.AddEnv("LEVEL", "info"), framework.AddEnv("REGION", "$(cluster.labels['region'])"),
+	app := f.createApp(t, "overridden", framework.Image("registry.example/library/web:1"), framework.AddEnv("LEVEL", "info"), framework.AddEnv("REGION", "$(cluster.labels['topology.kubernetes.io/region'])"),
 		requests32Mi, overrides(north, south, east))
 	t.Run("apply to image, env, resources, replicas, the Service's type and, as a patch, to anything", func(t *testing.T) {
 		f.awaitEntries(t, app, allReady("north", "south", "east"))

@@ -40,7 +40,7 @@ func TestPlugin(t *testing.T) {
 		t.Helper()
 		return mustRunPlugin(t, kubeconfig, args...)
 	}
-	join := []string{"join", "west", "--labels", "region=eu", "--allow-loopback", "--timeout", "3m"}
+	join := []string{"join", "west", "--labels", corev1.LabelTopologyRegion + "=eu", "--allow-loopback", "--timeout", "3m"}
 
 	t.Run("join", func(t *testing.T) {
 		output := appsvc(t, join...)

@@ -82,7 +82,7 @@ func (a *access) verify(ctx context.Context, kind string, all bool) error {
 				continue
 			}
 			requests++
-			if logged[i].IsDenied() && !c.WasStarting(logged[i].At) {
+			if logged[i].IsDenied() && !c.WasStarting(logged[i].At) && !isProvoked(&logged[i]) {
 				errs = append(errs, fmt.Errorf("%s denied a request of the operator: %s", c.Name(), &logged[i]))
 			}
 			for _, g := range grantsFor(&logged[i]) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -21,7 +22,7 @@ import (
 // misses its deadlines, on a slow machine neither.
 func inStages(s *v1alpha1.AppServiceSpec) {
 	region := func(name string) v1alpha1.ClusterMatch {
-		return v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{"region": name}}}
+		return v1alpha1.ClusterMatch{ClusterSelector: &v1alpha1.ClusterSelector{MatchLabels: map[string]string{corev1.LabelTopologyRegion: name}}}
 	}
 	s.Rollout = &v1alpha1.Rollout{
 		RolloutPace: v1alpha1.RolloutPace{MinReadySeconds: new(int32(1))},
@@ -38,6 +39,11 @@ func deadlines(deployment, rollout int32) framework.Change {
 	return func(s *v1alpha1.AppServiceSpec) {
 		s.ProgressDeadlineSeconds, s.Rollout.ProgressDeadlineSeconds = new(deployment), new(rollout)
 	}
+}
+
+// patient sets the default deadlines, which nothing misses, on a slow machine neither.
+func patient(s *v1alpha1.AppServiceSpec) {
+	s.ProgressDeadlineSeconds, s.Rollout.ProgressDeadlineSeconds = nil, nil
 }
 
 // TestRollout tests that an edit reaches six clusters in stages, that a failed edit is rolled back
@@ -94,27 +100,30 @@ func TestRollout(t *testing.T) {
 		if app.Spec.Image != "web:doesnotexist" {
 			t.Errorf("the spec has the image %s", app.Spec.Image)
 		}
-		patient := func(s *v1alpha1.AppServiceSpec) { s.Rollout.ProgressDeadlineSeconds = nil }
-		f.EditApp(t, app, framework.Replicas(2), patient) // so that an older template is valid
+		f.EditApp(t, app, framework.Replicas(2), patient) // an undo keeps the deadlines
 		f.awaitReplicas(t, app, 2, all...)
 	})
 
 	t.Run("an undo needs no approval", func(t *testing.T) {
 		f.plugin(t, "rollout", "undo", app.Name, "-n", namespace, "--to-revision", "1")
 		f.RefreshApp(t, app)
-		f.plugin(t, "rollout", "status", app.Name, "-n", namespace, "--wait", "--timeout", wait.Patience.String())
+		f.plugin(t, "rollout", "status", app.Name, "-n", namespace, "--timeout", wait.Patience.String())
 		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 4)
 		f.awaitReady(t, app, all...)
 	})
 
 	t.Run("a newer edit starts again, and a member that is cut off blocks no stage of two", func(t *testing.T) {
-		f.EditApp(t, app, framework.Image("web:3"), deadlines(20, 30)) // then a member that is cut off has no result
+		f.EditApp(t, app, framework.Image("web:3"))
 		f.awaitStage(t, app, "eu", v1alpha1.StageAwaitingApproval)
 		f.cutOff(t, app, "north")
 		f.plugin(t, "rollout", "approve", app.Name, "-n", namespace, "--stage", "eu", "--revision", "5")
 		f.EditApp(t, app, framework.Image("web:4"))
 		f.awaitStage(t, app, "eu", v1alpha1.StageAwaitingApproval) // the approval was for revision 5
 		f.plugin(t, "rollout", "approve", app.Name, "-n", namespace, "--stage", "eu", "--revision", "6")
+		f.awaitImages(t, app, map[string]string{"paris": "web:4"})
+		f.EditApp(t, app, deadlines(20, 30)) // then a member that is cut off has no result
+		f.awaitStage(t, app, "eu", v1alpha1.StageCompleted)
+		f.EditApp(t, app, patient)
 		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 6)
 		images := imagesOf("web:4", "web:4")
 		delete(images, "north")

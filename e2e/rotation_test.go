@@ -22,7 +22,7 @@ import (
 )
 
 // TestRotation tests that a member's token is renewed, and the old one revoked, while an AppService
-// runs: see docs/install.md.
+// runs: see docs/maintenance.md.
 func TestRotation(t *testing.T) {
 	f := testFleet(t)
 	app := f.createApp(t, "rotated")
@@ -101,7 +101,7 @@ func TestRenewal(t *testing.T) {
 	if err := f.Hub.Client.Get(t.Context(), client.ObjectKey{Namespace: environment.SecretNamespace, Name: "south"}, secret); err != nil {
 		t.Fatal(err)
 	}
-	if content := string(secret.Data["kubeconfig"]); strings.Contains(content, old) || secret.Labels["region"] != regions["south"] {
+	if content := string(secret.Data["kubeconfig"]); strings.Contains(content, old) || secret.Labels[corev1.LabelTopologyRegion] != regions["south"] {
 		t.Errorf("the Secret has the old token, or lost its labels: %v", secret.Labels)
 	}
 	f.EditApp(t, app, framework.AddEnv("RENEWED", "yes"))
@@ -256,7 +256,7 @@ func (f *fleet) putToken(t *testing.T, member, token string) {
 	if kubeconfig, err = environment.WithToken(kubeconfig, token); err != nil {
 		t.Fatal(err)
 	}
-	if err := environment.JoinWith(t.Context(), f.Hub.Client, member, kubeconfig, map[string]string{"region": regions[member]}); err != nil {
+	if err := environment.JoinWith(t.Context(), f.Hub.Client, member, kubeconfig, map[string]string{corev1.LabelTopologyRegion: regions[member]}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -65,7 +65,7 @@ var images = map[string][]string{
 	kind.Unprivileged: {"nginxinc/nginx-unprivileged:1.29"},
 }
 
-// regions are the members, and the values of their label region.
+// regions are the members, and the values of their label topology.kubernetes.io/region.
 var regions = map[string]string{"north": "eu", "south": "us", "east": "ap"}
 
 // fleet is the fleet of a test.
@@ -159,7 +159,7 @@ func newFleet(ctx context.Context, env framework.Environment) (*fleet, error) {
 		return nil, err
 	}
 	for name, member := range f.Members {
-		if err := environment.Join(ctx, f.Hub.Client, member, map[string]string{"region": regions[name]}); err != nil {
+		if err := environment.Join(ctx, f.Hub.Client, member, map[string]string{corev1.LabelTopologyRegion: regions[name]}); err != nil {
 			return nil, err
 		}
 	}

@@ -104,7 +104,7 @@ func TestAppService_is_refused_with_a_message(t *testing.T) {
 	const (
 		badName     = "<nil>: Invalid value: metadata.name must be at most 63 lower-case letters, digits and '-', start with a letter, and end with a letter or digit, because each member gets a Service of this name"
 		rfc1123     = `a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')`
-		noImage     = "image must name a container image, such as registry.example/team/app:1.2, without spaces"
+		noImage     = "image must name a container image, such as registry.example/team/app:1.2, without spaces, control characters and letters that are not ASCII"
 		badPortName = "a port's name must be lower-case letters, digits and '-', and start and end with a letter or digit"
 	)
 	testRefused(t, map[string]refused{

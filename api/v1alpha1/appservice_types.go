@@ -32,6 +32,8 @@ type AppService struct {
 	metav1.ObjectMeta `json:"metadata,omitzero"`
 
 	// Spec is the desired workload and its placement.
+	// Fields that are as in a Pod have only the first sentence of each description inside of them.
+	// See kubectl explain pod.spec for the rest.
 	// +required
 	Spec AppServiceSpec `json:"spec"`
 
@@ -58,7 +60,7 @@ type AppServiceSpec struct {
 	// Image is the container image, as in a Pod.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces, control characters and letters that are not ASCII"
 	Image string `json:"image"`
 
 	// Replicas is the number of pods on each chosen cluster.
@@ -298,6 +300,7 @@ type AppServiceSpec struct {
 
 	// ProgressDeadlineSeconds is how long a rollout may make no progress, as in a Deployment.
 	// After that, the cluster is Failed.
+	// It takes effect at once on all clusters, because it changes no pod.
 	// It defaults to 600.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="self >= 1",message="progressDeadlineSeconds must be one or more"

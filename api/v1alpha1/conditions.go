@@ -192,6 +192,11 @@ const (
 	// ReasonConflict: an object with the same name exists on the member and does not belong to this
 	// AppService. It is not changed. The message names its owner. Rename or delete one of the two.
 	ReasonConflict = "Conflict"
+	// ReasonAdoptionNotAllowed: an object with the same name exists on the member without Fleetwright's
+	// labels, and the policy of the member, config/member/policy, does not let Fleetwright adopt objects
+	// in that namespace. The message names the command with which an administrator of the member allows
+	// it, kubectl label namespace NAMESPACE fleetwright.dev/adoption=allowed.
+	ReasonAdoptionNotAllowed = "AdoptionNotAllowed"
 	// ReasonHubBehind: a member has an object that this hub never planned: the hub lost an edit, or
 	// an AppService with this name that was created later. The hub was restored from a backup.
 	// Fleetwright creates, changes and deletes nothing on any cluster until a user accepts this.

@@ -46,7 +46,7 @@ type InitContainer struct {
 	// The image and imageTag of an override apply to the main container.
 	// +required
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces, control characters and letters that are not ASCII"
 	Image string `json:"image"`
 
 	// RestartPolicy Always makes the container a sidecar, which runs as long as the pod.

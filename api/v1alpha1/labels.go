@@ -20,6 +20,12 @@ const (
 	LabelPropagate = "fleetwright.dev/propagate"
 	// PropagateSnapshot is the value of [LabelPropagate] on a snapshot. It cannot be a source itself.
 	PropagateSnapshot = "snapshot"
+	// LabelAdoption, on a Namespace of a member, with the value [AdoptionAllowed]: the member agrees that
+	// Fleetwright adopts objects of others there. It is needed only if the member has the policy of
+	// config/member/policy.
+	LabelAdoption = "fleetwright.dev/adoption"
+	// AdoptionAllowed is the value of [LabelAdoption].
+	AdoptionAllowed = "allowed"
 
 	// AnnotationHub is the identity of the hub that owns a member's object. An object of another
 	// hub is never changed.

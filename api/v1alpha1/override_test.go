@@ -88,7 +88,7 @@ func TestOverride_is_refused_with_a_message(t *testing.T) {
 		},
 		"an image with a space": {
 			spec: image + `overrides: [{name: a, image: "b c"}]`,
-			want: `spec.overrides[0].image: Invalid value: "b c": image must name a container image, such as registry.example/team/app:1.2, without spaces`,
+			want: `spec.overrides[0].image: Invalid value: "b c": image must name a container image, such as registry.example/team/app:1.2, without spaces, control characters and letters that are not ASCII`,
 		},
 		"a registry with a scheme": {
 			spec: image + `overrides: [{name: a, imageRegistry: "https://registry.example"}]`,

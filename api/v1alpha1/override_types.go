@@ -28,7 +28,7 @@ type Override struct {
 	// Image replaces spec.image.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[^\\\\s]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces"
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[!-~]+$')",message="image must name a container image, such as registry.example/team/app:1.2, without spaces, control characters and letters that are not ASCII"
 	Image string `json:"image,omitempty"`
 	// ImageRegistry replaces the registry of the image, for example by registry.example:5000.
 	// It can have a path, such as registry.example/mirror.

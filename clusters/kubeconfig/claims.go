@@ -16,6 +16,9 @@ type tokenClaims struct {
 	Expiry    float64 `json:"exp"`
 	IssuedAt  float64 `json:"iat"`
 	NotBefore float64 `json:"nbf"`
+	// HoldingSecret is the name of the Secret that has the token, if it was made for a Secret of type
+	// kubernetes.io/service-account-token. Such a token does not expire.
+	HoldingSecret string `json:"kubernetes.io/serviceaccount/secret.name"`
 	// Kubernetes has the objects to which an API server bound the token.
 	Kubernetes struct {
 		Secret *boundObject `json:"secret"`

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -51,7 +49,7 @@ func (d *demo) stop(ctx context.Context, name string) error {
 		return err
 	}
 	fmt.Printf("\nWithin a minute its cluster status becomes Unknown. The other clusters are not affected:\n\n")
-	fmt.Printf("  %s status web --watch --kubeconfig %s\n  %s start %s\n", d.plugin(), d.kubeconfig(hubName), d.command, name)
+	fmt.Printf("  %s status web --watch --kubeconfig %s\n  %s start %s\n", d.plugin(), d.contexts(), d.command, name)
 	return nil
 }
 
@@ -187,34 +185,16 @@ func (d *demo) revive(ctx context.Context, clusters ...environment.Cluster) (los
 	return lost, nil
 }
 
-// labelsOf returns the labels of a member: region, which placements can select, and the label that
-// the column REGION of kubectl shows.
+// labelsOf returns the labels of a member: its region, which placements can select, and which the column
+// REGION of kubectl shows.
 func labelsOf(member string) map[string]string {
-	return map[string]string{"region": regions[member], corev1.LabelTopologyRegion: regions[member]}
+	return map[string]string{corev1.LabelTopologyRegion: regions[member]}
 }
 
 // create creates clusters.
 func (d *demo) create(ctx context.Context, names ...string) error {
 	_, err := environment.CreateAll(ctx, d.env, names...)
 	return err
-}
-
-// writeKubeconfigs writes a kubeconfig of each cluster, for the user.
-func (d *demo) writeKubeconfigs() error {
-	clusters, err := d.env.Clusters()
-	if err != nil {
-		return err
-	}
-	for _, cluster := range clusters {
-		content := cluster.Kubeconfig()
-		if content == nil {
-			continue // the cluster was not created completely
-		}
-		if err := os.WriteFile(d.kubeconfig(cluster.Name()), content, 0o600); err != nil {
-			return fmt.Errorf("write kubeconfig: %w", err)
-		}
-	}
-	return nil
 }
 
 // hub returns a client of the hub, if the hub is ready.
@@ -266,10 +246,6 @@ func isJoined(ctx context.Context, hub client.Client, member string) (bool, erro
 func (d *demo) members() ([]environment.Cluster, error) {
 	clusters, err := d.env.Clusters()
 	return slices.DeleteFunc(clusters, func(c environment.Cluster) bool { return c.Name() == hubName }), err
-}
-
-func (d *demo) kubeconfig(cluster string) string {
-	return filepath.Join(d.dir, cluster+".kubeconfig")
 }
 
 func names(clusters []environment.Cluster) []string {

@@ -273,7 +273,7 @@ func (d *demo) awaitSample(ctx context.Context, hub client.Client, timeout time.
 // may have deleted or edited the sample.
 func (d *demo) awaitCluster(ctx context.Context, hub client.Client, cluster string) error {
 	err := step("AppService "+sampleKey.Name+" on "+cluster, func() error {
-		return environment.Await(ctx, 20*time.Second, "it to run there", func(ctx context.Context) error {
+		return environment.Await(ctx, time.Minute, "it to run there", func(ctx context.Context) error {
 			app := &v1alpha1.AppService{}
 			if err := hub.Get(ctx, sampleKey, app); err != nil {
 				return err
@@ -317,51 +317,6 @@ func (d *demo) show(ctx context.Context) error {
 	}
 	return nil
 }
-
-func (d *demo) suggest() {
-	hub, err := filepath.Abs(d.kubeconfig(hubName))
-	if err != nil {
-		hub = d.kubeconfig(hubName)
-	}
-	kubectl := filepath.Join(d.bin, "kubectl")
-	fmt.Printf(`
-Next steps:
-
-  export KUBECONFIG=%[1]s
-
-  %[2]s scale appservice web --replicas=5       # on every member
-  %[8]s status web --watch
-  %[8]s why web                          # why it runs on which member
-  %[8]s ui                               # a page of the fleet, for your browser
-
-  # an image that does not exist: status shows ImagePullBackOff, and the old pods continue to run
-  %[2]s patch appservice web --type=merge -p '{"spec":{"image":"nginx:doesnotexist"}}'
-  %[8]s rollout undo web
-
-  # with spec.rollout, it reaches one cluster, and is rolled back after some 25 seconds
-  %[2]s patch appservice web --type=merge -p '{"spec":{"progressDeadlineSeconds":10,"rollout":{"minReadySeconds":2,"progressDeadlineSeconds":15}}}'
-  %[2]s patch appservice web --type=merge -p '{"spec":{"image":"nginx:bad"}}'
-
-  %[6]s stop north    # a member fails: it becomes Unknown, the others are not affected
-  %[6]s start north   # it comes back and gets all changes
-  %[6]s add west      # a fourth member: the AppService is delivered to it
-  %[2]s delete secret west -n %[3]s  # it becomes Detached; its workload stays
-
-  %[2]s get deployments,services,pods --kubeconfig %[4]s   # the objects on a member
-  %[5]s                          # the operator's log
-
-  make %[7]s-down
-`, hub, kubectl, environment.SecretNamespace, d.kubeconfig(d.initial[len(d.initial)/2]), d.follow, d.command, d.target, d.plugin())
-	if d.simulated {
-		fmt.Print(`
-The nodes and pods are simulated; all else is real. Every image starts, except those with the tag
-doesnotexist or bad.
-`)
-	}
-}
-
-// plugin returns the command line of kubectl appsvc.
-func (d *demo) plugin() string { return filepath.Join(d.bin, "kubectl-appsvc") }
 
 func conditions(all []metav1.Condition) string {
 	if len(all) == 0 {

@@ -28,10 +28,16 @@ const (
 	NamespaceRole = "fleetwright-member-namespace"
 	// ConfigurationRole is the ClusterRole for spec.configuration, and the name of each binding of it.
 	ConfigurationRole = "fleetwright-member-configuration"
+	// PolicyName is the name of the ValidatingAdmissionPolicy that limits the ServiceAccount, and of its
+	// binding.
+	PolicyName = "member.fleetwright.dev"
+	// PolicyMinor is the minor version of Kubernetes 1 that a member needs for the policy.
+	PolicyMinor = 30
 )
 
 //go:embed rbac.yaml named-namespaces/rbac.yaml named-namespaces/namespace.yaml
 //go:embed configuration/rbac.yaml configuration/named-namespaces/rbac.yaml configuration/named-namespaces/namespace.yaml
+//go:embed policy/policy.yaml
 var manifests embed.FS
 
 // Objects returns the objects that grant writing in all namespaces. If namespaces are given, they
@@ -45,6 +51,10 @@ func Objects(namespaces ...string) ([]*unstructured.Unstructured, error) {
 func Configuration(namespaces ...string) ([]*unstructured.Unstructured, error) {
 	return readFor("configuration/", namespaces)
 }
+
+// Policy returns the ValidatingAdmissionPolicy that limits the ServiceAccount, and its binding. They are
+// the same for all namespaces, with and without [Configuration].
+func Policy() ([]*unstructured.Unstructured, error) { return read("policy/policy.yaml") }
 
 // readFor reads the objects of a directory for these namespaces, or for all if there are none.
 func readFor(directory string, namespaces []string) ([]*unstructured.Unstructured, error) {

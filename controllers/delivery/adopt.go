@@ -20,6 +20,9 @@ func (r *reconciler) prepareAdoption(ctx context.Context, t task, step object.St
 		}
 	}
 	if step.Restart != "" {
+		if err := r.objects.CheckAdoption(ctx, step.Object); err != nil {
+			return err // it is not announced again and again while the member refuses it
+		}
 		r.announcer.announce(t.app, step.Object, v1alpha1.ReasonAdoptionRestartsPods, "Adopt",
 			"adopting %s %s replaces its pods, because its pod template changes: %s", kind, step.Object.GetName(), step.Restart)
 	}

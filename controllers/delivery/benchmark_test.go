@@ -35,7 +35,7 @@ func BenchmarkReconcile_that_changes_nothing(b *testing.B) {
 	}
 	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: "east", Labels: map[string]string{"region": "eu"}}}
 	app.Status.Clusters = []v1alpha1.ClusterStatus{{Name: mc.Name, Generation: 1, Revision: 1, Replicas: 3}}
-	r, err := delivererOf(hubCached, testHubID, newRecorder()).reconciler("east", member)
+	r, err := delivererOf(hubCached, testHubID, newRecorder()).reconciler(b.Context(), "east", member)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -103,12 +103,16 @@ func Mapper() *meta.DefaultRESTMapper {
 // controller has read the member, from caches that are in sync already: a controller that cannot
 // start is no engagement, so the member must not be shown as Ready.
 //
-// A member may have several engagements at a time. The newest gets the hub's events; when it ends,
-// the one before it gets them again.
+// A member may have several engagements at a time, each with another Cluster. The newest gets the
+// hub's events; when it ends, the one before it gets them again. A Cluster that is engaged stays so:
+// another call changes nothing.
 func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) error {
+	if d.isEngaged(name, member) {
+		return nil
+	}
 	skip := true // one name for the metrics of all members
 	log := ctrl.Log.WithName("delivery").WithValues("cluster", name)
-	r, err := d.reconciler(name, member)
+	r, err := d.reconciler(ctx, name, member)
 	if err != nil {
 		return err
 	}
@@ -158,12 +162,12 @@ func (d *Deliverer) Engage(ctx context.Context, name multicluster.ClusterName, m
 	return nil
 }
 
-func (d *Deliverer) reconciler(name multicluster.ClusterName, member cluster.Cluster) (*reconciler, error) {
+func (d *Deliverer) reconciler(ctx context.Context, name multicluster.ClusterName, member cluster.Cluster) (*reconciler, error) {
 	writer, err := copies.NewWriter(member.GetConfig(), member.GetHTTPClient())
 	if err != nil {
 		return nil, err
 	}
-	e := newEngagement(d.reporter)
+	e := newEngagement(ctx, member, d.reporter)
 	toRequests := toApp(name)
 	enqueue := func(o client.Object) {
 		for _, request := range toRequests(context.Background(), o) {

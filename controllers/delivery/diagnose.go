@@ -40,6 +40,8 @@ type podDiagnosis struct {
 	listed, next    time.Time
 	interval        time.Duration
 	reason, message string
+	// container is the container that fails, or "".
+	container string
 	// waitsForVolumes is set if a pod has waited for its volumes for long.
 	waitsForVolumes bool
 }
@@ -57,8 +59,8 @@ func (p podDiagnosis) isChanged(deployment *appsv1.Deployment) bool {
 	return p.deployment != "" && p.deployment != deployment.ResourceVersion
 }
 
-// with returns the diagnosis after the pods were listed. Found has only what they show: a reason, a
-// message, and whether one of them waits for its volumes.
+// with returns the diagnosis after the pods were listed. Found has only what they show: a failure, and
+// whether one of them waits for its volumes.
 func (p podDiagnosis) with(deployment *appsv1.Deployment, found podDiagnosis, now time.Time) podDiagnosis {
 	limit := maxListing
 	if p.isChanged(deployment) || found.reason != p.reason || found.message != p.message {
@@ -111,7 +113,7 @@ func (p podReader) diagnose(ctx context.Context, t task, seen observation.Observ
 	t.memory.pods = last
 	p.lists.plan(app, t.objects.deployment, last.next)
 	if last.message != "" {
-		seen.Reason, seen.Message = cmp.Or(last.reason, seen.Reason), last.message
+		seen.Reason, seen.Message, seen.Container = cmp.Or(last.reason, seen.Reason), last.message, last.container
 	}
 	seen.PodsUnlisted = last.listed.IsZero()
 	return seen, last.next.Sub(now)
@@ -131,7 +133,8 @@ func (p podReader) list(ctx context.Context, app types.NamespacedName, deploymen
 	if first, _ := diagnosis.WaitingForVolumes(pods); first != nil {
 		found.waitsForVolumes = now.Sub(first.CreationTimestamp.Time) >= longVolumeWait
 	}
-	found.reason, found.message = diagnosis.MostSevere(pods)
+	failure := diagnosis.MostSevere(pods)
+	found.reason, found.message, found.container = failure.Reason, failure.Message, failure.Container
 	switch found.reason {
 	case "", v1alpha1.ReasonPodsUnschedulable, v1alpha1.ReasonPodsNotReady:
 		if cause, detail := p.mountFailure(ctx, pods); cause != "" || found.reason == "" {

@@ -110,7 +110,7 @@ func TestEntry_reports_why_it_is_not_ready(t *testing.T) {
 			seen, _ := w.reconcileOnce()
 			want := observation.Observation{
 				UID: s.app.UID, Generation: s.app.Generation, Revision: 1, Planned: 1, Phase: v1alpha1.ClusterProgressing, Applied: s.app.Generation, Replicas: 1,
-				Reason: failure.Reason, Message: "1 of 1 pods: " + failure.Message,
+				Reason: failure.Reason, Message: "1 of 1 pods: " + failure.Message, Container: failure.Container,
 			}
 			if diff := cmp.Diff(want, seen); diff != "" {
 				t.Errorf("reported (-want +got):\n%s", diff)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,27 @@ func TestDrift_is_corrected_counted_and_announced_once(t *testing.T) {
 	}
 	s.expectEvents(v1alpha1.ReasonDriftCorrected, `an unknown manager changed spec.template.spec.containers[name="app"].env[name="A"].name, `+
 		`spec.template.spec.containers[name="app"].env[name="A"].value of Deployment web; the change was reverted`)
+}
+
+// The recorder merges events that differ only in their notes: without the manager, the second event would
+// say that the first one changed the image twice.
+func TestDrift_by_another_manager_is_another_event(t *testing.T) {
+	t.Parallel()
+	s := deliveredSetup(t)
+	patch := client.RawPatch("application/strategic-merge-patch+json", []byte(`{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"theirs:1"}]}}}}`))
+	var notes []string
+	for i, manager := range []string{"editor", "rival", "rival"} {
+		s.must(onMember.Patch(t.Context(), s.deployment(), patch, client.FieldOwner(manager)))
+		wait.Eventually(t, func() error {
+			if got := int(s.correctionCount()); got != i+1 {
+				return fmt.Errorf("%d corrections, want %d", got, i+1)
+			}
+			return nil
+		})
+		s.expectWorkload(running)
+		notes = append(notes, manager+` changed spec.template.spec.containers[name="app"].image of Deployment web; the change was reverted`)
+		s.expectEvents(v1alpha1.ReasonDriftCorrected, notes...)
+	}
 }
 
 // Ports that another manager has changed can only be replaced as a whole. The AppService still owns

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
 	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
@@ -21,6 +22,8 @@ import (
 // engagement is the time during which one connection to a member is delivered to. Observations are
 // reported only while it lasts. It is safe for concurrent use.
 type engagement struct {
+	ctx      context.Context // the engagement ends with it
+	member   cluster.Cluster
 	reporter Reporter
 
 	order *queue.Order[mcreconcile.Request] // of the queue
@@ -30,8 +33,8 @@ type engagement struct {
 	ended bool
 }
 
-func newEngagement(reporter Reporter) *engagement {
-	return &engagement{reporter: reporter, order: queue.NewOrder[mcreconcile.Request]()}
+func newEngagement(ctx context.Context, member cluster.Cluster, reporter Reporter) *engagement {
+	return &engagement{ctx: ctx, member: member, reporter: reporter, order: queue.NewOrder[mcreconcile.Request]()}
 }
 
 // newQueue returns the queue of the member's controller, which takes one goroutine. The default takes
@@ -138,6 +141,13 @@ func (d *Deliverer) dropEngagement(name multicluster.ClusterName, e *engagement)
 		return nil // a newer one goes on
 	}
 	return left[len(left)-1]
+}
+
+// isEngaged reports whether a member has an engagement with this Cluster.
+func (d *Deliverer) isEngaged(name multicluster.ClusterName, member cluster.Cluster) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.ContainsFunc(d.engagements[name], func(e *engagement) bool { return e.member == member && e.ctx.Err() == nil })
 }
 
 // newest returns the engagement of a member that gets the hub's events, or nil.

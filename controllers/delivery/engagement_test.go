@@ -243,6 +243,17 @@ func (c blockedClient) Get(ctx context.Context, key client.ObjectKey, into clien
 	return c.Client.Get(ctx, key, into, options...)
 }
 
+// Package clusters engages the session of a member again if the next one fails.
+func TestEngage_of_an_engaged_cluster_changes_nothing(t *testing.T) {
+	s := deliveredSetup(t)
+	before, goroutines := s.deliverer.queueOf(s), stableGoroutines(t)
+	s.must(s.deliverer.Engage(t.Context(), s.clusterName(), s.member))
+	if s.deliverer.queueOf(s) != before {
+		t.Error("the Cluster has another engagement")
+	}
+	expectNoMoreGoroutines(t, goroutines)
+}
+
 // If the controller of a member could not start, the member would be Ready without any delivery.
 func TestEngage_fails_when_the_controller_cannot_start(t *testing.T) {
 	s := newSetup(t)
@@ -268,7 +279,7 @@ func TestEngagement_continues_when_its_successor_fails(t *testing.T) {
 			ended := make(chan struct{})
 			go func() {
 				defer close(ended)
-				_ = s.deliverer.Engage(ctx, s.clusterName(), watchedCluster{member, sync.OnceFunc(func() { close(blocked) })})
+				_ = s.deliverer.Engage(ctx, s.clusterName(), &watchedCluster{member, sync.OnceFunc(func() { close(blocked) })})
 			}()
 			<-blocked
 			s.edit(func(app *v1alpha1.AppService) { app.Spec.Image += "-meanwhile" })
@@ -318,7 +329,7 @@ type watchedCluster struct {
 	onInformer func()
 }
 
-func (c watchedCluster) GetCache() cache.Cache {
+func (c *watchedCluster) GetCache() cache.Cache {
 	return watchedCache{c.Cluster.GetCache(), c.onInformer}
 }
 
@@ -403,7 +414,7 @@ func TestRequest_in_flight_ends_with_the_engagement(t *testing.T) {
 
 // idleEngagement returns an engagement without a controller: what is enqueued stays in its queue.
 func idleEngagement(reporter Reporter) *engagement {
-	e := newEngagement(reporter)
+	e := newEngagement(context.Background(), nil, reporter)
 	e.begin(e.newQueue("", workqueue.DefaultTypedControllerRateLimiter[mcreconcile.Request]()))
 	return e
 }

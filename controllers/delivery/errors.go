@@ -1,8 +1,10 @@
 package delivery
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"net/url"
 	"regexp"
 	"slices"
@@ -18,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/delivery/memberpolicy"
 	"github.com/fleetwright/fleetwright/controllers/delivery/object"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/revision/reader"
@@ -50,6 +53,8 @@ func (r *reconciler) handleError(ctx context.Context, t task, err error) (reconc
 		return reconcile.Result{RequeueAfter: conflictRetry}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonNamespaceTerminating, Transient: true, Retry: removalPoll, Message: "the member is deleting the namespace; Fleetwright creates it again afterwards"})
+	case adoptionBlocker(t, r.cluster, err) != nil:
+		return r.reportBlocked(ctx, t, adoptionBlocker(t, r.cluster, err))
 	case isPortTaken(err):
 		return r.reportBlocked(ctx, t, &object.Blocker{Reason: v1alpha1.ReasonPortConflict, Message: err.Error()})
 	case apierrors.IsForbidden(err), apierrors.IsInvalid(err), apierrors.IsBadRequest(err):
@@ -64,6 +69,24 @@ func (r *reconciler) handleError(ctx context.Context, t task, err error) (reconc
 		return reconcile.Result{RequeueAfter: min(time.Duration(seconds)*time.Second, maxBackoff)}, nil
 	}
 	return reconcile.Result{}, err
+}
+
+// kindOfResource is the kind of a resource that can be adopted.
+var kindOfResource = map[string]string{
+	"deployments": "Deployment", "services": "Service",
+	"horizontalpodautoscalers": "HorizontalPodAutoscaler", "poddisruptionbudgets": "PodDisruptionBudget",
+}
+
+// adoptionBlocker returns the blocker of an object without Fleetwright's labels that the member does not
+// let Fleetwright adopt, or nil if an error has another cause.
+func adoptionBlocker(t task, cluster string, err error) *object.Blocker {
+	refusal := memberpolicy.RefusalOf(err)
+	if refusal == nil || refusal.Code != memberpolicy.AdoptionNotAllowed {
+		return nil
+	}
+	return &object.Blocker{Reason: v1alpha1.ReasonAdoptionNotAllowed, Message: fmt.Sprintf(
+		"%s %s exists without Fleetwright's labels, and cluster %s does not allow adoptions in namespace %s: run on that cluster: kubectl label namespace %[4]s %[5]s=%[6]s",
+		cmp.Or(kindOfResource[refusal.Resource], refusal.Resource), refusal.Name, cluster, t.app.Namespace, v1alpha1.LabelAdoption, v1alpha1.AdoptionAllowed)}
 }
 
 // isFenced reports whether a request was not sent because this replica may not lead any longer.

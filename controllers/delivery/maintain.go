@@ -173,7 +173,7 @@ func (r *reconciler) note(ctx context.Context, t task, kind string, result objec
 	case object.Correct:
 		t.memory.drift.corrected(time.Now())
 		corrections.WithLabelValues(r.cluster).Inc()
-		r.announcer.announce(t.app, result.Object, v1alpha1.ReasonDriftCorrected, "Correct", "%s; the change was reverted", result.Drift())
+		r.announcer.dueTo(result.Managers, result.Fields).announce(t.app, result.Object, v1alpha1.ReasonDriftCorrected, "Correct", "%s; the change was reverted", result.Drift())
 	case object.Adopt:
 		note, owner := "%s %s was adopted for AppService %s", client.ObjectKeyFromObject(t.app).String()
 		if result.PreviousUID != "" {

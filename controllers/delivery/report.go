@@ -108,7 +108,7 @@ func (m *memory) withPruned(seen observation.Observation, again time.Duration) (
 	if seen.Message != "" && seen.Reason != v1alpha1.ReasonRollingOut {
 		message += fmt.Sprintf("; %s: %s", seen.Reason, seen.Message)
 	}
-	seen.Phase, seen.Reason, seen.Message = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, message
+	seen.Phase, seen.Reason, seen.Message, seen.Container = v1alpha1.ClusterFailed, v1alpha1.ReasonRefused, message, ""
 	if wait := max(time.Second, time.Until(next)); again == 0 || wait < again {
 		again = wait
 	}

@@ -258,7 +258,7 @@ func (s *setup) reconcileWith(hub, member cluster.Cluster) (observation.Observat
 	ctx, cancel := context.WithTimeout(s.Context(), timeout)
 	defer cancel()
 	reported := newRecorder()
-	r, err := s.delivererOfNew(hub, reported).reconciler(s.clusterName(), member)
+	r, err := s.delivererOfNew(hub, reported).reconciler(s.Context(), s.clusterName(), member)
 	s.must(err)
 	result, err := r.Reconcile(ctx, requestFor(s.clusterName(), s.key()))
 	return reported.last(s.key(), s.cluster), result, err
@@ -287,7 +287,7 @@ type testReconciler struct {
 
 func (s *setup) newReconciler() *testReconciler {
 	reported := newRecorder()
-	r, err := s.delivererOfNew(hubCached, reported).reconciler(s.clusterName(), s.member)
+	r, err := s.delivererOfNew(hubCached, reported).reconciler(s.Context(), s.clusterName(), s.member)
 	s.must(err)
 	return &testReconciler{s, r, reported}
 }

@@ -39,6 +39,9 @@ type Observation struct {
 	Phase v1alpha1.ClusterPhase
 	// Reason and Message are copied to the entry. They are empty for Ready.
 	Reason, Message string
+	// Container is the container that Reason is about, or "". An event about another container is another
+	// event.
+	Container string
 	// PodsUnlisted is set if the Deployment is not ready, and its pods were not listed yet. What an entry
 	// says about pods of the same generation stays until then.
 	PodsUnlisted bool

@@ -10,6 +10,7 @@ import (
 	"k8s.io/client-go/tools/events"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/eventaction"
 	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/status"
@@ -42,8 +43,8 @@ func (a *announcer) announce(p planned) {
 }
 
 // announceChanges emits an event for each change since the previous status. The first MemberCluster of a
-// change that names clusters is the related object, because events that differ only in their notes
-// are merged.
+// change that names clusters is the related object, and its cause is in the action, because events that
+// differ only in their notes are merged.
 //
 // Changes that repeat within six minutes are one event with a series, such as those of pods that
 // crash, run for a while and crash again. The recorder does that for events about the same objects.
@@ -54,14 +55,14 @@ func (a *announcer) announceChanges(in rollout.Input, next v1alpha1.AppServiceSt
 	for _, change := range changes[:min(len(changes), maxEvents)] {
 		app := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: in.App.Namespace, Name: in.App.Name, UID: in.App.UID}}
 		if len(change.Clusters) == 0 {
-			a.event(app, nil, change.Bad, change.Reason, planAction, change.Message)
+			a.event(app, nil, change.Bad, change.Reason, actionOf(change.Cause), change.Message)
 			continue
 		}
 		member := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{Name: change.Clusters[0]}}
 		if known := in.Members[member.Name]; known != nil {
 			member.UID = known.UID
 		}
-		a.event(app, member, change.Bad, change.Reason, planAction, namesOf(change.Clusters)+": "+change.Message)
+		a.event(app, member, change.Bad, change.Reason, actionOf(change.Cause), namesOf(change.Clusters)+": "+change.Message)
 	}
 	if rest := len(changes) - maxEvents; rest > 0 {
 		next := changes[maxEvents]
@@ -73,11 +74,7 @@ func (a *announcer) announceChanges(in rollout.Input, next v1alpha1.AppServiceSt
 // events that differ only in their notes are merged.
 func (a *announcer) announceRollout(in rollout.Input, decision rollout.Decision) {
 	for _, step := range status.RolloutSteps(in, decision) {
-		action := planAction
-		if step.Stage != "" {
-			action += " stage " + step.Stage
-		}
-		a.event(in.App, nil, step.Bad, step.Reason, action, step.Message)
+		a.event(in.App, nil, step.Bad, step.Reason, eventaction.Of(planAction, named("stage", step.Stage)), step.Message)
 	}
 }
 
@@ -85,12 +82,25 @@ func (a *announcer) announceRollout(in rollout.Input, decision rollout.Decision)
 // the action, because events that differ only in their notes are merged.
 func (a *announcer) announceConfiguration(in rollout.Input, decision rollout.Decision, next v1alpha1.AppServiceStatus) {
 	for _, step := range status.ConfigurationSteps(in, decision, next) {
-		action := planAction
-		if step.Subject != "" {
-			action += " " + step.Subject
-		}
-		a.event(in.App, nil, step.Bad, step.Reason, action, step.Message)
+		a.event(in.App, nil, step.Bad, step.Reason, eventaction.Of(planAction, step.Subject), step.Message)
 	}
+}
+
+// actionOf returns the action of the event for a change with this cause.
+func actionOf(cause status.Cause) string {
+	revision := ""
+	if cause.Revision != 0 {
+		revision = fmt.Sprintf("revision %d", cause.Revision)
+	}
+	return eventaction.Of(planAction, revision, named("container", cause.Container))
+}
+
+// named returns a kind and a name, or "" without a name.
+func named(kind, name string) string {
+	if name == "" {
+		return ""
+	}
+	return kind + " " + name
 }
 
 // namesOf returns the first names and the number of the others.

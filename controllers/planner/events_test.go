@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/observation"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
@@ -245,6 +246,83 @@ func TestEvents_of_pods_that_crash_again_and_again_are_one_series(t *testing.T) 
 			return nil
 		})
 	}
+}
+
+// The recorder merges events that differ only in their notes, and keeps the first note. So an image that
+// cannot be pulled is another event than the one before it, and so is another container. Another number of
+// pods is not.
+func TestEvents_of_another_cause_are_other_events(t *testing.T) {
+	t.Parallel()
+	s := newRunning(t, "east")
+	fail := func(container, message string) {
+		seen := s.progressing(v1alpha1.ReasonImagePullBackOff)
+		seen.Container, seen.Message = container, message
+		s.report("east", seen)
+		s.waitForEntryReason("east", v1alpha1.ReasonImagePullBackOff)
+	}
+	edit := func(image string) {
+		s.edit(func(app *v1alpha1.AppService) { app.Spec.Image = image })
+		s.waitForEntryReason("east", v1alpha1.ReasonRollingOut)
+	}
+	edit("web:bad")
+	fail("app", "1 of 2 pods: web:bad")
+	s.report("east", s.progressing(v1alpha1.ReasonRollingOut))
+	s.waitForEntryReason("east", v1alpha1.ReasonRollingOut)
+	fail("app", "2 of 2 pods: web:bad")
+	edit("web:worse")
+	fail("app", "2 of 2 pods: web:worse")
+	s.report("east", s.progressing(v1alpha1.ReasonRollingOut))
+	s.waitForEntryReason("east", v1alpha1.ReasonRollingOut)
+	fail("first", "2 of 2 pods: init:bad")
+	want := []string{"east: 1 of 2 pods: web:bad, Plan revision 2 container app, 2 times", "east: 2 of 2 pods: init:bad, Plan revision 3 container first, 1 times", "east: 2 of 2 pods: web:worse, Plan revision 3 container app, 1 times"}
+	wait.Eventually(t, func() error {
+		var list eventsv1.EventList
+		s.must(s.hub.List(t.Context(), &list, client.InNamespace(s.app.Namespace)))
+		var got []string
+		for _, e := range list.Items {
+			if e.Reason == v1alpha1.ReasonImagePullBackOff {
+				got = append(got, fmt.Sprintf("%s, %s, %d times", e.Note, e.Action, ptr.Deref(e.Series, eventsv1.EventSeries{Count: 1}).Count))
+			}
+		}
+		slices.Sort(got)
+		if diff := cmp.Diff(want, got); diff != "" {
+			return fmt.Errorf("events (-want +got):\n%s", diff)
+		}
+		return nil
+	})
+}
+
+// waitForEntryReason waits until the entry of a member has a reason, for the present generation.
+func (s *fixture) waitForEntryReason(member, reason string) {
+	s.Helper()
+	wait.Eventually(s.T, func() error {
+		s.readApp()
+		entry := s.app.Status.Cluster(member)
+		if entry == nil || entry.Reason != reason || entry.Generation != s.app.Generation {
+			return fmt.Errorf("the entry is %+v, want reason %s", entry, reason)
+		}
+		return nil
+	})
+}
+
+// The source of a configuration may have a name of 253 characters, and the API server refuses an event
+// whose action has more than 128.
+func TestEvents_of_a_source_with_a_long_name_are_not_refused(t *testing.T) {
+	t.Parallel()
+	s := newRunning(t, "east")
+	broadcaster := events.NewBroadcaster(&events.EventSinkImpl{Interface: kubernetes.NewForConfigOrDie(s.hub.granted).EventsV1()})
+	stop := make(chan struct{})
+	t.Cleanup(func() { close(stop) })
+	broadcaster.StartRecordingToSink(stop)
+	t.Cleanup(broadcaster.Shutdown)
+	a := &announcer{events: broadcaster.NewRecorder(s.hub.Scheme(), "fleetwright")}
+	name := strings.Repeat("long-", 50) + "a"
+	source := v1alpha1.ConfigurationStatus{Kind: v1alpha1.ConfigurationConfigMap, From: name, Snapshot: "one", Serial: 1, UpToDate: "1/1"}
+	in := rollout.Input{App: s.app.DeepCopy(), Configuration: &configuration.Decision{}}
+	in.App.Status.Configuration = []v1alpha1.ConfigurationStatus{source}
+	source.Snapshot, source.Serial = "two", 2
+	a.announceConfiguration(in, rollout.Decision{}, v1alpha1.AppServiceStatus{Configuration: []v1alpha1.ConfigurationStatus{source}})
+	s.waitForEvent(v1alpha1.ReasonConfigurationChanged, "", "ConfigMap "+name+" has another content, serial 2, which reaches all clusters at once")
 }
 
 func TestEvents_of_pods_that_cannot_run_are_not_repeated_after_a_restart(t *testing.T) {

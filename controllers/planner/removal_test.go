@@ -259,6 +259,8 @@ func TestDeletion_releases_a_member_that_stays_Detached(t *testing.T) {
 		t.Errorf("RequeueAfter is %v, want 10s", pause)
 	}
 	s.waitForEntries(detached)
+	s.checkCondition(v1alpha1.ConditionReady, metav1.ConditionFalse, v1alpha1.ReasonDeleting,
+		"removing it from 1 cluster: east (ClusterDetached); waiting up to 30s, in case the Secret of a Detached cluster was deleted by mistake and returns")
 	s.checkNeverRemoving()
 	s.stop()
 	s.app.Status.Clusters[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-time.Hour))

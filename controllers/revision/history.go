@@ -103,7 +103,9 @@ func Read(app *v1alpha1.AppService, object *appsv1.ControllerRevision) (Stored, 
 	if err := json.Unmarshal(object.Data.Raw, &stored); err != nil {
 		return Stored{}, fmt.Errorf("decode ControllerRevision %s: %w", object.Name, err)
 	}
-	return Stored{Number: number, Template: stored.Spec, Configuration: stored.Configuration, PodSecurity: stored.PodSecurity, Object: object}, nil
+	// An older version of Fleetwright stored fields that take effect immediately now.
+	template := Template(stored.Spec)
+	return Stored{Number: number, Template: template, Configuration: stored.Configuration, PodSecurity: stored.PodSecurity, Object: object}, nil
 }
 
 // CheckKnown returns an error if the ControllerRevision has fields that this version of Fleetwright

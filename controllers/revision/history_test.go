@@ -219,3 +219,27 @@ func TestNextFor_compares_the_snapshots(t *testing.T) {
 		})
 	}
 }
+
+// Older versions stored progressDeadlineSeconds in a revision. It takes effect immediately now, so
+// it makes no revision, whether it was stored or not.
+func TestNextFor_ignores_an_immediate_field_that_an_older_version_stored(t *testing.T) {
+	with, without := stored(t, 1, "web:1"), stored(t, 1, "web:1")
+	with.Data.Raw = []byte(`{"apiVersion":"fleetwright.dev/v1alpha1","kind":"AppService","spec":{"image":"web:1","strategy":{},"resources":{},"progressDeadlineSeconds":600}}`)
+	for name, object := range map[string]appsv1.ControllerRevision{"with it": with, "without it": without} {
+		for _, deadline := range []*int32{nil, new(int32(600)), new(int32(10))} {
+			app := newApp("web:1")
+			app.Spec.ProgressDeadlineSeconds = deadline
+			app.Status.Rollout.Revision = 1
+			history := HistoryOf(app, []appsv1.ControllerRevision{object})
+			if next := history.NextFor(app, nil, 0, false); next.Number != 1 || !next.IsStored {
+				t.Errorf("stored %s, and the spec has %v: NextFor returns %+v", name, deadline, next)
+			}
+			if got := history.All()[0].Template.ProgressDeadlineSeconds; got != nil {
+				t.Errorf("stored %s: the template has %v", name, *got)
+			}
+			if err := history.All()[0].CheckKnown(); err != nil {
+				t.Errorf("stored %s: %v", name, err)
+			}
+		}
+	}
+}

@@ -63,6 +63,7 @@ func withImmediate(spec, from v1alpha1.AppServiceSpec) v1alpha1.AppServiceSpec {
 	spec.ReplicaPolicy = from.ReplicaPolicy
 	spec.Autoscaling = from.Autoscaling
 	spec.ExternallyScaled = from.ExternallyScaled
+	spec.ProgressDeadlineSeconds = from.ProgressDeadlineSeconds
 	spec.Placement = from.Placement
 	spec.ConflictPolicy = from.ConflictPolicy
 	spec.DeletionPolicy = from.DeletionPolicy

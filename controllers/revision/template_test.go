@@ -15,10 +15,11 @@ var (
 		"Image", "ContainerName", "Command", "Args", "Env", "EnvFrom", "ContainerPorts", "Ports", "Service", "Deployment", "InitContainers", "Resources",
 		"Volumes", "VolumeMounts", "LivenessProbe", "ReadinessProbe", "StartupProbe", "Lifecycle", "SecurityContext", "PodSecurityContext",
 		"ServiceAccountName", "ImagePullSecrets", "PodLabels", "PodAnnotations", "NodeSelector", "Tolerations", "Affinity", "TopologySpreadConstraints",
-		"PriorityClassName", "TerminationGracePeriodSeconds", "Strategy", "ProgressDeadlineSeconds", "DisruptionBudget", "Configuration", "Overrides",
+		"PriorityClassName", "TerminationGracePeriodSeconds", "Strategy", "DisruptionBudget", "Configuration", "Overrides",
 	}
 	immediateFields = []string{
-		"Replicas", "ReplicaPolicy", "Autoscaling", "ExternallyScaled", "Placement", "ConflictPolicy", "DeletionPolicy", "RevisionHistoryLimit", "Rollout", "Suspend",
+		"Replicas", "ReplicaPolicy", "Autoscaling", "ExternallyScaled", "ProgressDeadlineSeconds", "Placement", "ConflictPolicy", "DeletionPolicy",
+		"RevisionHistoryLimit", "Rollout", "Suspend",
 	}
 )
 

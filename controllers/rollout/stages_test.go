@@ -1288,6 +1288,17 @@ func TestRollout_counts_an_approval_of_what_the_status_shows(t *testing.T) {
 		s.annotated(approve, "").annotated(approve, "02/two").settles(asks)
 		s.annotated(approve, "2/two").settles("Completed 2, stable 2: canary Completed 2/2, two Completed 3/3")
 	})
+	t.Run("silently if the spec returns to the revision that it has brought to all clusters", func(t *testing.T) {
+		for _, key := range []string{approve, promote} {
+			s := newScenario(t, stageWith(0, needsApproval)).edited("ok-1").annotated(key, "2/canary")
+			s.settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+			s.edited("ok-2").settles("Progressing 3, stable 2: canary AwaitingApproval 0/2, world Pending 0/3")
+			s.edited("ok-1").settles("Completed 2, stable 2: canary Completed 2/2, world Completed 3/3")
+			if errs := s.decision.RequestErrors; errs != nil {
+				t.Errorf("%s: errors: %v", key, errs)
+			}
+		}
+	})
 	t.Run("not if it is withdrawn before its stage begins", func(t *testing.T) {
 		for _, key := range []string{approve, promote} {
 			s := newScenario(t, stageWith(0, soaksFor(3600)), stageWith(1, needsApproval)).edited("ok-1").passes(5 * time.Minute)

@@ -19,8 +19,19 @@ type Change struct {
 	// Reason is the reason of the entry, Ready, or the reason why the entry was removed.
 	Reason  string
 	Message string
+	// Cause tells the change from others of the same clusters and reason.
+	Cause Cause
 	// Bad reports whether a user may have to act.
 	Bad bool
+}
+
+// Cause is why what runs on a cluster fails. A change with the same cause repeats an earlier one, also if
+// its message has other counts. The zero value is a change that has no cause of its own.
+type Cause struct {
+	// Revision is the revision that fails. Each has its own images, and a retry is another attempt.
+	Revision int64
+	// Container is the container that fails, or "" if it is none or not known.
+	Container string
 }
 
 // Changes returns the changes to report once after a status was written. Bad changes come first,
@@ -113,10 +124,17 @@ func joinEqual(changes []Change) []Change {
 // status dropped the message, the observation has it.
 func failureBegins(entry v1alpha1.ClusterStatus, seen *observation.Observation) Change {
 	message := cmp.Or(entry.Message, "the cluster status is "+string(entry.Phase))
-	if entry.Message == "" && seen != nil && seen.Reason == entry.Reason {
-		message = wording.Bound(seen.Message)
+	var cause Cause
+	if entry.Phase != v1alpha1.ClusterUnknown && entry.Phase != v1alpha1.ClusterDetached {
+		cause.Revision = entry.Revision
 	}
-	return Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: message, Bad: true}
+	if seen != nil && seen.Reason == entry.Reason {
+		cause.Container = seen.Container
+		if entry.Message == "" {
+			message = wording.Bound(seen.Message)
+		}
+	}
+	return Change{Clusters: []string{entry.Name}, Reason: entry.Reason, Message: message, Cause: cause, Bad: true}
 }
 
 // entryRemoved returns the change for an entry that is no longer in the status.
@@ -126,15 +144,15 @@ func entryRemoved(in rollout.Input, entry *v1alpha1.ClusterStatus) Change {
 	member := in.Secretless[entry.Name]
 	switch {
 	case detached && member.IsAbandoned(in.App.UID):
-		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
+		return Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonAbandoned, Message: "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", Bad: true}
 	case detached && !in.IsAbandoned(entry.Name):
-		return Change{[]string{entry.Name}, v1alpha1.ReasonClusterDetached, "the AppService was released; the workload on the cluster is left running", true}
+		return Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonClusterDetached, Message: "the AppService was released; the workload on the cluster is left running", Bad: true}
 	case !confirmed && (detached || in.App.OrphansWorkloads()):
-		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects stay there", true}
+		return Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonAbandoned, Message: "the AppService was abandoned on the cluster; its objects stay there", Bad: true}
 	case !confirmed:
-		return Change{[]string{entry.Name}, v1alpha1.ReasonAbandoned, "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", true}
+		return Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonAbandoned, Message: "the AppService was abandoned on the cluster; its objects are removed when the cluster can be reached again", Bad: true}
 	case in.App.OrphansWorkloads():
-		return Change{[]string{entry.Name}, v1alpha1.ReasonOrphaned, "the workload is left running, without the labels and annotations of Fleetwright", false}
+		return Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonOrphaned, Message: "the workload is left running, without the labels and annotations of Fleetwright"}
 	}
-	return Change{[]string{entry.Name}, v1alpha1.ReasonRemoved, "the AppService was removed from the cluster", false}
+	return Change{Clusters: []string{entry.Name}, Reason: v1alpha1.ReasonRemoved, Message: "the AppService was removed from the cluster"}
 }

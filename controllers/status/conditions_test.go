@@ -136,6 +136,7 @@ func TestConditions(t *testing.T) {
 		"a deletion": {
 			in: NewInput(Deleting, inPhase("east", v1alpha1.ClusterReady), inPhase("north", v1alpha1.ClusterReady), Unreachable("north"), WithEntries(Entry("west", v1alpha1.ClusterReady))),
 			ready: notReady(v1alpha1.ReasonDeleting, "removing it from 3 clusters: east, north (ClusterUnreachable), west (ClusterDetached)"+
+				"; waiting up to 30s, in case the Secret of a Detached cluster was deleted by mistake and returns"+
 				"; to stop waiting for 1 cluster that cannot be reached: kubectl annotate appservice web -n shop fleetwright.dev/abandon=north"),
 			also: v1alpha1.ConditionReconciling,
 		},

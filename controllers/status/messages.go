@@ -25,8 +25,9 @@ func runningOn(entries []v1alpha1.ClusterStatus) string {
 const maxAbandoned = 5
 
 // removing returns the clusters from which the AppService is being removed, what blocks the removals,
-// and the command that ends the wait for clusters that cannot be reached. If there are many of these,
-// the command has the first ones, and the next message has the next ones.
+// why it waits for clusters that are Detached, and the command that ends the wait for clusters that
+// cannot be reached. If there are many of these, the command has the first ones, and the next message
+// has the next ones.
 func removing(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus) string {
 	if len(entries) == 0 {
 		others := slices.DeleteFunc(slices.Clone(app.Finalizers), func(finalizer string) bool { return finalizer == v1alpha1.Finalizer })
@@ -34,13 +35,20 @@ func removing(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus) string
 		return wording.Bound("Fleetwright has finished with all clusters; the AppService stays until these finalizers are removed: " + wording.CapNames(others))
 	}
 	var names, unreachable []string
+	isDetached := false
 	for _, entry := range entries {
 		names = append(names, nameWithReason(entry, v1alpha1.ReasonRemoving))
-		if entry.Reason == v1alpha1.ReasonClusterUnreachable {
+		switch entry.Reason {
+		case v1alpha1.ReasonClusterUnreachable:
 			unreachable = append(unreachable, entry.Name)
+		case v1alpha1.ReasonClusterDetached:
+			isDetached = true
 		}
 	}
 	message, all := "removing it from "+wording.ListClusters(names), wording.CountClusters(int32(len(unreachable)))
+	if isDetached {
+		message += fmt.Sprintf("; waiting up to %s, in case the Secret of a Detached cluster was deleted by mistake and returns", entryplan.DetachedGrace)
+	}
 	if len(unreachable) > maxAbandoned {
 		unreachable, all = unreachable[:maxAbandoned], fmt.Sprintf("the first %d of %s", maxAbandoned, all)
 	}

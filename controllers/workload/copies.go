@@ -1,6 +1,7 @@
 package workload
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -95,20 +96,45 @@ func compactPullSecrets(pod map[string]any) {
 
 // replace replaces the names at a path of a rendered value.
 func (c Copies) replace(value any, kind Kind, path string) {
+	visit(value, path, func(object map[string]any, field string) {
+		name, _ := object[field].(string)
+		if copied, listed := c[Reference{kind, name}]; listed {
+			object[field] = copied
+		}
+	})
+}
+
+// visit calls do with each object that has the last field of a path.
+func visit(value any, path string, do func(object map[string]any, field string)) {
 	switch value := value.(type) {
 	case []any:
 		for _, item := range value {
-			c.replace(item, kind, path)
+			visit(item, path, do)
 		}
 	case map[string]any:
 		field, rest, isDeeper := strings.Cut(path, ".")
 		if isDeeper {
-			c.replace(value[field], kind, rest)
+			visit(value[field], rest, do)
 			return
 		}
-		name, _ := value[field].(string)
-		if copied, listed := c[Reference{kind, name}]; listed {
-			value[field] = copied
+		do(value, field)
+	}
+}
+
+// References returns the ConfigMaps and Secrets to which the pod template of a rendered Deployment
+// refers, sorted by kind and name.
+func (w Workload) References() []Reference {
+	var all []Reference
+	pod := mapAt(w.Deployment.Object, "spec", "template", "spec")
+	for kind, paths := range nameFields {
+		for _, path := range paths {
+			visit(pod, path, func(object map[string]any, field string) {
+				if name, _ := object[field].(string); name != "" {
+					all = append(all, Reference{kind, name})
+				}
+			})
 		}
 	}
+	slices.SortFunc(all, func(a, b Reference) int { return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name)) })
+	return slices.Compact(all)
 }

@@ -8,6 +8,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,12 +65,16 @@ func newHub(t *testing.T) *hub {
 	if err != nil {
 		t.Fatal(err)
 	}
+	bin, err := filepath.Abs(root + "/bin") // kubectl finds our plugin there
+	if err != nil {
+		t.Fatal(err)
+	}
 	home := t.TempDir()
 	kubeconfig := filepath.Join(home, "kubeconfig")
 	if err := os.WriteFile(kubeconfig, cluster.Kubeconfig(), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return &hub{Client: api, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)}
+	return &hub{Client: api, env: append(os.Environ(), "KUBECONFIG="+kubeconfig, "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home, "PATH="+bin+":"+os.Getenv("PATH"))}
 }
 
 // try runs one of our tools, and returns its output and its messages.
@@ -120,6 +126,29 @@ func (h *hub) join(t *testing.T) {
 	h.run(t, "kubectl", "annotate", "secret", "hub", "-n", environment.SecretNamespace, "fleetwright.dev/renew-token=true")
 }
 
+// runNotes runs the commands of the notes of the chart, which have two spaces before them. The hub is the
+// only other cluster here, and pods do not reach the address in the kubeconfig, so its name and its address
+// stand for those of the example. There is no internet, so the sample is read from this clone.
+func (h *hub) runNotes(t *testing.T, notes string) {
+	t.Helper()
+	current := strings.TrimSpace(h.run(t, "kubectl", "config", "current-context"))
+	sample := regexp.MustCompile(`https://\S+/(config/samples/\S+)`)
+	commands := regexp.MustCompile("(?m)^  (helm|kubectl) (.*)$").FindAllStringSubmatch(notes, -1)
+	if len(commands) < 4 {
+		t.Fatalf("the notes have %d commands:\n%s", len(commands), notes)
+	}
+	for _, command := range commands {
+		args := strings.Fields(sample.ReplaceAllString(command[2], root+"/$1"))
+		switch i := slices.Index(args, "east"); {
+		case i > 0: // the chart for members has joined this cluster, which stays so
+			args = append(slices.Replace(args, i, i+1, current), "--name", "hub", "--member-server", "https://kubernetes.default.svc", "--force", "--dry-run")
+		case args[0] == "apply": // no node has the image of the sample
+			args = append(args, "--dry-run=server")
+		}
+		h.run(t, command[1], args...)
+	}
+}
+
 // Each step continues where the previous one ended.
 func TestChart(t *testing.T) {
 	const namespace = environment.SecretNamespace
@@ -128,7 +157,7 @@ func TestChart(t *testing.T) {
 	// The namespace enforces the restricted Pod Security Standard. The operator takes seconds, unless the
 	// machine is busy.
 	h.run(t, "kubectl", "apply", "-f", root+"/config/default/namespace.yaml")
-	h.run(t, "helm", "install", "fleetwright", root+"/charts/fleetwright", "--namespace", namespace, "--wait", "--timeout", "4m")
+	notes := h.run(t, "helm", "install", "fleetwright", root+"/charts/fleetwright", "--namespace", namespace, "--wait", "--timeout", "4m")
 
 	t.Run("helm test fails without a member, and says why", func(t *testing.T) {
 		if out, messages, err := h.try(t, "helm", "test", "fleetwright", "--namespace", namespace, "--timeout", "1m"); err == nil || !strings.Contains(messages, "the hub has no members: add a cluster with kubectl appsvc join") {
@@ -147,6 +176,8 @@ func TestChart(t *testing.T) {
 			t.Errorf("an object of helm test is left:\n%s", left)
 		}
 	})
+
+	t.Run("each command of the notes can be run", func(t *testing.T) { h.runNotes(t, notes) })
 
 	app := &v1alpha1.AppService{}
 	app.Namespace, app.Name, app.Spec.Image = "default", "web", "web:1"

@@ -41,6 +41,7 @@ func TestDemo(t *testing.T) {
 		{"starts a controller manager that gave up", d.testControllerManager},
 		{"adds a cluster when add was killed", d.testAddKilled},
 		{"replaces a member whose port another program uses", d.testPortTaken},
+		{"suggests commands that work, in the order of the list and in the reverse order", d.testSuggestions},
 		{"leaves nothing behind", d.testDown},
 	} {
 		if !t.Run(step.name, step.test) {
@@ -60,6 +61,7 @@ func (d *demoProcess) testStart(t *testing.T) {
 	if app.Status.Summary.Display != "1/1" {
 		t.Errorf("want 1/1 clusters, got %s", app.Status.Summary.Display)
 	}
+	d.checkContexts(t, "hub", "north")
 }
 
 func (d *demoProcess) testMissingImage(t *testing.T) {

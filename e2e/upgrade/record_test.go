@@ -23,11 +23,12 @@ import (
 const restTime = 10 * time.Second
 
 // labels are the labels of the recorded members. The Secret of edge-1 is deleted before the
-// recording, so its entries are Detached.
+// recording, so its entries are Detached. testdata/rare.yaml selects by the label region, the samples
+// by the standard one.
 var labels = map[string]map[string]string{
-	"north":  {"region": "eu", "tier": "prod", "size": "large", "resolver": "own"},
-	"south":  {"region": "us", "tier": "prod"},
-	"edge-1": {"region": "us", "tier": "prod"},
+	"north":  {"region": "eu", corev1.LabelTopologyRegion: "eu", "tier": "prod", "size": "large", "resolver": "own"},
+	"south":  {"region": "us", corev1.LabelTopologyRegion: "us", "tier": "prod"},
+	"edge-1": {"region": "us", corev1.LabelTopologyRegion: "us", "tier": "prod"},
 }
 
 // TestRecord records the release of the flag -record. It is not a test.

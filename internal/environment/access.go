@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
-	"slices"
 	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -42,6 +42,25 @@ var (
 	propagationPermissions = []string{"propagation/role.yaml", "propagation/all-namespaces.yaml"}
 	memberPermissions      = []string{"member/rbac.yaml", "member/configuration/rbac.yaml"}
 )
+
+// Restricted is the environment variable with which all members get the policy of config/member that
+// limits the operator.
+const Restricted = "RESTRICT"
+
+// Restrict applies the policy on a member, with an administrator's client.
+func Restrict(ctx context.Context, api client.Client, config string) error {
+	return ApplyFile(ctx, api, filepath.Join(config, "member", "policy", "policy.yaml"))
+}
+
+// grantMember applies the shipped permissions of a member, and the policy if the environment variable
+// [Restricted] is set.
+func grantMember(ctx context.Context, api client.Client, config string) error {
+	err := applyFiles(ctx, api, config, memberPermissions)
+	if err == nil && os.Getenv(Restricted) != "" {
+		err = Restrict(ctx, api, config)
+	}
+	return err
+}
 
 // OperatorKubeconfig applies the shipped permissions of a hub, config/rbac and config/propagation,
 // with the administrator's kubeconfig, and returns the operator's kubeconfig.
@@ -103,7 +122,7 @@ func RequestMemberKubeconfig(ctx context.Context, admin []byte, config string) (
 	if err != nil {
 		return nil, err
 	}
-	if err := applyFiles(ctx, api, config, memberPermissions); err != nil {
+	if err := grantMember(ctx, api, config); err != nil {
 		return nil, err
 	}
 	return requestToken(ctx, api, admin, MemberAccount, tokenLifetime)
@@ -117,11 +136,11 @@ func MemberKubeconfig(ctx context.Context, admin, external []byte, config string
 	if err != nil {
 		return nil, err
 	}
-	if err := applyFiles(ctx, api, config, append(slices.Clone(memberPermissions), "member/token.yaml")); err != nil {
+	if err := errors.Join(grantMember(ctx, api, config), ApplyFile(ctx, api, filepath.Join(config, "member", "token.yaml"))); err != nil {
 		return nil, err
 	}
 	secret := &corev1.Secret{}
-	if err := Await(ctx, 30*time.Second, "the token of the member's ServiceAccount", func(ctx context.Context) error {
+	if err := Await(ctx, StartTimeout, "the token of the member's ServiceAccount", func(ctx context.Context) error {
 		if err := api.Get(ctx, client.ObjectKey{Namespace: SecretNamespace, Name: MemberAccount}, secret); err != nil {
 			return err
 		}

@@ -15,6 +15,11 @@ const (
 	longestPause = 200 * time.Millisecond
 )
 
+// StartTimeout limits how long a step of the start of a cluster or of the operator takes. It is long,
+// so that only what will never start fails: on a busy machine, an API server may serve its CRDs after
+// a minute.
+const StartTimeout = 5 * time.Minute
+
 // Await calls check again and again until it returns nil or the timeout expires. The error contains
 // what, the timeout, and the last error of check.
 func Await(ctx context.Context, timeout time.Duration, what string, check func(context.Context) error) error {

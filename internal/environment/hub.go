@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -75,7 +74,7 @@ func PrepareHub(ctx context.Context, hub client.Client, crds string) error {
 			return err
 		}
 	}
-	if err := Await(ctx, 30*time.Second, "the CRDs to be served", func(ctx context.Context) error {
+	if err := Await(ctx, StartTimeout, "the CRDs to be served", func(ctx context.Context) error {
 		return errors.Join(hub.List(ctx, &v1alpha1.AppServiceList{}), hub.List(ctx, &v1alpha1.MemberClusterList{}))
 	}); err != nil {
 		return err

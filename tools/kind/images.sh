@@ -15,6 +15,14 @@ built=localhost/kind-node:v1.36.3
 log() { printf 'kind: %s\n' "$*" >&2; }
 has() { docker image inspect "$1" >/dev/null 2>&1; }
 
+# The lock prevents two clones from building the same images at the same time. It is optional.
+if command -v flock >/dev/null; then
+  lock=${XDG_CACHE_HOME:-$HOME/.cache}/fleetwright/kind.lock
+  mkdir -p "${lock%/*}"
+  exec 9>"$lock"
+  flock -n 9 || { log "waiting for another clone's build"; flock 9; }
+fi
+
 docker version >/dev/null 2>&1 || { log "no Docker engine responds: start one, or run tools/docker.sh up"; exit 1; }
 
 # The digest of the program shows whether the image is up to date: builds are reproducible.

@@ -4,6 +4,9 @@ fleetwright.labels prints the labels of all objects. Helm adds app.kubernetes.io
 {{- define "fleetwright.labels" -}}
 app.kubernetes.io/part-of: fleetwright
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{/*

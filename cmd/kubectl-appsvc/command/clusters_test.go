@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -38,6 +39,7 @@ status:
 }
 
 func TestClusters(t *testing.T) {
+	createLease(t, time.Now().Add(time.Hour)) // it does not expire in this test
 	t.Run("without a cluster, the next step is printed", func(t *testing.T) {
 		run(t, "clusters").check(t, result{errOut: "No clusters found. Add one with: kubectl appsvc join CONTEXT\n"})
 	})
@@ -62,6 +64,21 @@ func TestClusters(t *testing.T) {
 		if got := run(t, "clusters", "-o", "json"); strings.Count(got.out, `"kind": "MemberCluster"`) != 3 || strings.Count(got.out, `"kind": "MemberClusterList"`) != 1 {
 			t.Error(got.out)
 		}
+	})
+	t.Run("sorted, with columns of the user", func(t *testing.T) {
+		run(t, "clusters", "--sort-by=.status.appServices", "-o", "custom-columns=NAME:.metadata.name,APPS:.status.appServices,REGION:.metadata.labels['topology\\.kubernetes\\.io/region']").
+			check(t, result{out: "NAME    APPS     REGION\nnorth   <none>   eu\nsouth   <none>   <none>\neast    2        ap\n"})
+		run(t, "clusters", "--sort-by=.spec.unschedulable", "-o", "name").
+			check(t, result{out: "membercluster.fleetwright.dev/east\nmembercluster.fleetwright.dev/south\nmembercluster.fleetwright.dev/north\n"})
+		run(t, "clusters", "--sort-by=.spec.none").check(t, result{code: 1, errOut: "error: --sort-by: no object of the list has the field .spec.none\n"})
+	})
+	t.Run("without headers", func(t *testing.T) {
+		if got := run(t, "clusters", "--no-headers"); got.code != 0 || strings.Contains(got.out, "NAME") || strings.Count(got.out, "\n") != 3 {
+			t.Error(got)
+		}
+	})
+	t.Run("a name as kubectl prints it", func(t *testing.T) {
+		run(t, "clusters", "membercluster.fleetwright.dev/north", "mc/east", "-o", "name").check(t, result{out: "membercluster.fleetwright.dev/north\nmembercluster.fleetwright.dev/east\n"})
 	})
 	t.Run("a name that does not exist", func(t *testing.T) {
 		run(t, "clusters", "west").check(t, result{code: 1, errOut: "error: the hub has no cluster west: see kubectl appsvc clusters\n"})
@@ -104,7 +121,7 @@ func TestErrors_say_what_to_do(t *testing.T) {
 		},
 		"an output format that does not exist": {
 			args: []string{"clusters", "--kubeconfig", hubKubeconfig, "-o", "xml"},
-			want: `unable to match a printer suitable for the output format "xml", allowed formats are: go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,kyaml,name,template,templatefile,yaml`,
+			want: `unable to match a printer suitable for the output format "xml", allowed formats are: custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,jsonpath-as-json,jsonpath-file,kyaml,name,template,templatefile,yaml`,
 		},
 		"a command that does not exist": {
 			args: []string{"cluster"},

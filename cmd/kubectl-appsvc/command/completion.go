@@ -12,6 +12,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/join"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 )
 
 // addCompletionCommand adds the command completion. The scripts that its commands print are cobra's.
@@ -83,8 +84,8 @@ func formatsOf(flag *pflag.Flag) []cobra.Completion {
 // completeList completes the last item of a list with commas by what complete returns.
 func completeList(complete cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(command *cobra.Command, args []string, prefix string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		found, directive := complete(command, args, prefix)
 		before := prefix[:strings.LastIndex(prefix, ",")+1]
+		found, directive := complete(command, args, prefix[len(before):])
 		given := strings.Split(before, ",")
 		var lists []cobra.Completion
 		for _, item := range found {
@@ -150,7 +151,7 @@ func listRevisions(ctx context.Context, h hub.Client, args []string) ([]cobra.Co
 	history, err := h.ReadHistory(ctx, app)
 	var numbers []cobra.Completion
 	for _, stored := range history {
-		numbers = append(numbers, cobra.CompletionWithDesc(strconv.FormatInt(stored.Number, 10), stored.Template.Image))
+		numbers = append(numbers, cobra.CompletionWithDesc(strconv.FormatInt(stored.Number, 10), output.Printable(stored.Template.Image)))
 	}
 	return numbers, err
 }

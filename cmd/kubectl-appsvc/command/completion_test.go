@@ -61,7 +61,7 @@ func TestKubectl_completes_the_arguments_of_the_plugin(t *testing.T) {
 	const noFiles = ":4\n"
 	for words, want := range map[string]string{
 		"status ":                              "db\nweb\n" + noFiles,
-		"status web ":                          noFiles,
+		"status web ":                          "db\n" + noFiles,
 		"status -n completed ":                 "api\n" + noFiles,
 		"why web ":                             "east\nnorth\nsouth\n" + noFiles,
 		"why web south ":                       noFiles,

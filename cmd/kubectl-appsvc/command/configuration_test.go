@@ -224,7 +224,7 @@ func TestNoOutputFormatHasTheValuesOfSecrets(t *testing.T) {
 	createConfigured(t, "secretive")
 	for command, formats := range map[string][]string{
 		"status secretive":                       {"", "wide", "json", "yaml", "name", "jsonpath={}", "go-template={{.}}"},
-		"rollout status secretive":               {"", "wide", "json", "yaml", "name", "jsonpath={}", "go-template={{.}}"},
+		"rollout status secretive --watch=false": {"", "wide", "json", "yaml", "name", "jsonpath={}", "go-template={{.}}"},
 		"rollout history secretive":              {""},
 		"rollout history secretive --revision 2": {""},
 		"diff secretive":                         {"", "json", "yaml"},

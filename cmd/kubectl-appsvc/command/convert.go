@@ -14,13 +14,17 @@ func newConvert(o *hub.Options) *cobra.Command {
 		Short: "Make an AppService from a Deployment and its Service",
 		Long: `Make an AppService from a Deployment, and from its Service, HorizontalPodAutoscaler and
 PodDisruptionBudget if the file has them. What an AppService cannot express is in comments. The
-AppService takes over what already runs on a cluster without a restart, if it is the same.`,
+AppService takes over what already runs on a cluster without a restart, if it is the same. Then it
+owns that: deleting the AppService deletes the Deployment, unless spec.deletionPolicy is Orphan.`,
 		Example: `  kubectl appsvc convert -f web.yaml > appservice.yaml
 
   # From what runs in a cluster
   kubectl --context east get deployment,service web -o yaml | kubectl appsvc convert -f -`,
 		Args: cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(command *cobra.Command, _ []string) error {
+			if file == "" {
+				return hub.Missing(command, "-f FILE")
+			}
 			objects, err := readObjects(o, file)
 			if err != nil {
 				return err
@@ -33,10 +37,9 @@ AppService takes over what already runs on a cluster without a restart, if it is
 			if err != nil {
 				return err
 			}
-			return o.Write(text)
+			return o.WriteRaw(text)
 		},
 	}
 	command.Flags().StringVarP(&file, "filename", "f", "", "`file` with the Deployment; - reads the standard input")
-	_ = command.MarkFlagRequired("filename") // the flag exists
 	return command
 }

@@ -26,6 +26,7 @@ import (
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/contents"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/difference"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 	"github.com/fleetwright/fleetwright/controllers/podsecurity"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
@@ -44,6 +45,9 @@ func newDiff(o *hub.Options) *cobra.Command {
 		Long: `Show what applying a file would change on each cluster: which clusters get the AppService or lose
 it, and which fields of its objects change. The hub checks the file, and nothing is saved.
 
+Without the permission to list MemberClusters, the command compares the clusters that have the
+AppService, and leaves out what depends on the labels, the taints and the capacity of clusters.
+
 Without a file, the command shows what the spec asks for that clusters do not have yet, because a
 rollout is in progress or has failed.
 
@@ -58,7 +62,7 @@ kubectl diff.`,
 		Example: `  kubectl appsvc diff web -f web.yaml
   kubectl appsvc diff web north -f web.yaml`,
 		Args: func(command *cobra.Command, args []string) error {
-			return diffError(cobra.RangeArgs(1, 2)(command, args))
+			return diffError(hub.Arguments(hub.App, hub.Cluster.Optional())(command, args))
 		},
 		ValidArgsFunction: o.CompleteApp(o.CompleteMember),
 		RunE: func(command *cobra.Command, args []string) error {
@@ -100,30 +104,7 @@ func diff(ctx context.Context, o *hub.Options, name, file string, only []string)
 	if err != nil {
 		return nil, err
 	}
-	var edited *unstructured.Unstructured
-	if file != "" {
-		if edited, err = readAppFile(o, file, name); err != nil {
-			return nil, err
-		}
-		if edited.GetNamespace() == "" {
-			edited.SetNamespace(h.Namespace)
-		}
-		h.Namespace = edited.GetNamespace()
-	}
-	before, err := h.ReadEntries(ctx, name)
-	if errors.As(err, new(hub.NotFoundError)) && edited != nil {
-		before, err = nil, nil // it is a new AppService
-	}
-	if err != nil {
-		return nil, err
-	}
-	after := before
-	if edited != nil {
-		if after, err = dryRun(ctx, h, before, edited); err != nil {
-			return nil, fmt.Errorf("the hub does not accept the AppService in %s: %w", file, err)
-		}
-	}
-	members, err := h.ListMembers(ctx)
+	before, after, err := readEdit(ctx, o, &h, name, file)
 	if err != nil {
 		return nil, err
 	}
@@ -139,14 +120,55 @@ func diff(ctx context.Context, o *hub.Options, name, file string, only []string)
 	if err != nil {
 		return nil, err
 	}
-	changes, err := difference.Between(before, after, members, history, contents.Of(ctx, h, statusOf), standard)
+	members, isPermitted, err := h.ListPermittedMembers(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var changes []difference.Cluster
+	if isPermitted {
+		changes, err = difference.Between(before, after, members, history, contents.Of(ctx, h, statusOf), standard)
+	} else {
+		o.Note("you may not list MemberClusters, so this compares the clusters that have %s, without what depends on the labels, the taints and the capacity of clusters: %s", name, hub.MembersRole)
+		changes, err = difference.BetweenEntries(before, after, history, contents.Of(ctx, h, statusOf), standard)
+	}
 	if err != nil || len(only) == 0 {
 		return changes, err
 	}
-	if !slices.ContainsFunc(members, func(m v1alpha1.MemberCluster) bool { return m.Name == only[0] }) {
+	switch {
+	case !isPermitted && statusOf.Status.Cluster(only[0]) == nil:
+		return nil, noSuchEntry(name, only[0])
+	case isPermitted && !slices.ContainsFunc(members, func(m v1alpha1.MemberCluster) bool { return m.Name == only[0] }):
 		return nil, hub.NoSuchCluster(only[0])
 	}
 	return slices.DeleteFunc(changes, func(c difference.Cluster) bool { return c.Name != only[0] }), nil
+}
+
+// readEdit returns an AppService and what it becomes by the edit in a file, which decides about the
+// namespace. Without a file, both are the same. before is nil if the AppService is new.
+func readEdit(ctx context.Context, o *hub.Options, h *hub.Client, name, file string) (before, after *v1alpha1.AppService, err error) {
+	if file == "" {
+		before, err = h.ReadEntries(ctx, name)
+		return before, before, err
+	}
+	edited, err := readAppFile(o, file, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if edited.GetNamespace() == "" {
+		edited.SetNamespace(h.Namespace)
+	}
+	h.Namespace = edited.GetNamespace()
+	before, err = h.ReadEntries(ctx, name)
+	if errors.As(err, new(hub.NotFoundError)) {
+		before, err = nil, nil // it is a new AppService
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if after, err = dryRun(ctx, *h, before, edited); err != nil {
+		return nil, nil, fmt.Errorf("the hub does not accept the AppService in %s: %w", file, err)
+	}
+	return before, after, nil
 }
 
 // standardOf returns what new pods of a namespace must comply with. The operator's flag is not known:
@@ -193,7 +215,7 @@ func diffText(changes []difference.Cluster) string {
 		kind, text, _ := strings.Cut(key, "\n")
 		fmt.Fprintf(&b, "# %s on %s: %s\n%s", kind, countClusters(len(names[key])), strings.Join(names[key], ", "), text)
 	}
-	return b.String()
+	return output.PrintableLines(b.String())
 }
 
 func countClusters(n int) string {

@@ -92,7 +92,7 @@ func TestDiff(t *testing.T) {
 	})
 	t.Run("an unknown flag, and no AppService", func(t *testing.T) {
 		run(t, "diff", "compared", "--none").check(t, result{code: 2, errOut: "error: unknown flag: --none\n"})
-		run(t, "diff").check(t, result{code: 2, errOut: "error: accepts between 1 and 2 arg(s), received 0\n"})
+		run(t, "diff").check(t, result{code: 2, errOut: "error: APP is missing: kubectl appsvc diff APP [CLUSTER] [-f FILE]\n"})
 	})
 	for name, test := range map[string]struct{ content, want string }{
 		"an unknown field":       {head + "spec: {image: nginx, replica: 3}", `.spec.replica: field not declared in schema`},

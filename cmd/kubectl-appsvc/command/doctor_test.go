@@ -58,7 +58,7 @@ func TestDoctor(t *testing.T) {
 		eventually(t, func() bool { // the API server takes a moment to read a changed role
 			got := m.run(t, "doctor", "east")
 			text := strings.Join(strings.Fields(got.out), " ")
-			return got.code == 3 && strings.Contains(text, "create events.events.k8s.io. Run: kubectl appsvc join east --name east") && strings.Contains(got.out, "FAIL  permissions ")
+			return got.code == 3 && strings.Contains(text, "create events.events.k8s.io. Run: kubectl appsvc join east --allow-loopback --name east") && strings.Contains(got.out, "FAIL  permissions ")
 		})
 	})
 
@@ -233,7 +233,7 @@ func TestDoctor(t *testing.T) {
 		deleteSecret(t, byHand.Name)
 		create(t, &v1alpha1.MemberCluster{}, `{metadata: {name: by-hand}, status: {credentialsExpirationTime: "2020-01-01T00:00:00Z"}}`)
 		got := m.run(t, "doctor", "by-hand", "--member-context", "east")
-		if text := strings.Join(strings.Fields(got.out), " "); !strings.Contains(text, `Write new ones to Secret fleetwright-system/by-hand ("Rotate credentials" in docs/install.md)`) {
+		if text := strings.Join(strings.Fields(got.out), " "); !strings.Contains(text, `Write new ones to Secret fleetwright-system/by-hand ("Rotate credentials" in docs/maintenance.md)`) {
 			t.Error(got)
 		}
 	})

@@ -184,10 +184,10 @@ func TestDrain_reads_slices(t *testing.T) {
 
 func TestClusterCommands_check_their_arguments(t *testing.T) {
 	for _, test := range []struct{ args, want string }{
-		{"cordon", "the names of the clusters are missing: kubectl appsvc cordon CLUSTER..."},
-		{"uncordon", "the names of the clusters are missing: kubectl appsvc uncordon CLUSTER..."},
-		{"drain", "the name of the cluster is missing: kubectl appsvc drain CLUSTER"},
-		{"drain east north", "2 arguments are given, and one is needed: kubectl appsvc drain CLUSTER"},
+		{"cordon", "CLUSTER is missing: kubectl appsvc cordon CLUSTER..."},
+		{"uncordon", "CLUSTER is missing: kubectl appsvc uncordon CLUSTER..."},
+		{"drain", "CLUSTER is missing: kubectl appsvc drain CLUSTER"},
+		{"drain east north", `"north" is one argument too many: kubectl appsvc drain CLUSTER`},
 		{"drain east --timeout=-1s", "--timeout is -1s, and must not be negative; 0 is no limit"},
 		{"unjoin east --delete --timeout=-1m", "--timeout is -1m0s, and must not be negative; 0 is no limit"},
 	} {

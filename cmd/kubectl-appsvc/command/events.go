@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -31,7 +32,7 @@ The clusters are read with your own contexts, which are found by the identity of
 cluster cannot be read, the command says so, and its exit code is 1.`,
 		Example: `  kubectl appsvc events web --warnings
   kubectl appsvc events web --cluster north`,
-		Args:              cobra.ExactArgs(1),
+		Args:              hub.Arguments(hub.App),
 		ValidArgsFunction: o.CompleteApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
 			h, err := o.Connect()
@@ -47,6 +48,10 @@ cluster cannot be read, the command says so, and its exit code is 1.`,
 				return err
 			}
 			events, err := appEvents(command.Context(), h, app)
+			if apierrors.IsForbidden(err) {
+				o.Note("(hub): %s", hub.Describe(err))
+				isPartial, err = true, nil
+			}
 			if err != nil {
 				return err
 			}
@@ -54,10 +59,11 @@ cluster cannot be read, the command says so, and its exit code is 1.`,
 				return c.listEvents(ctx, app)
 			})
 			noteErrors(o, errs, nil)
-			if err := printEvents(o, slices.Concat(events, slices.Concat(onMembers...)), isWarnings); err != nil {
+			isPartial = isPartial || len(errs) > 0
+			if err := printEvents(o, slices.Concat(events, slices.Concat(onMembers...)), isWarnings, isPartial); err != nil {
 				return err
 			}
-			if isPartial || len(errs) > 0 {
+			if isPartial {
 				return errPartial
 			}
 			return nil
@@ -117,31 +123,64 @@ func (c appCluster) listEvents(ctx context.Context, app *v1alpha1.AppService) ([
 	return events, nil
 }
 
-// Names that a ReplicaSet gives its pods, and a Deployment its ReplicaSets. Both use the letters of
-// k8s.io/apimachinery/pkg/util/rand.
+// A Deployment names its ReplicaSets DEPLOYMENT-HASH, and a ReplicaSet its pods REPLICASET-RANDOM. HASH
+// and RANDOM use the letters of k8s.io/apimachinery/pkg/util/rand. The API server cuts what is before
+// RANDOM at maxGenerated characters.
+const (
+	suffixLetters = "[bcdfghjklmnpqrstvwxz2456789]"
+	maxGenerated  = 58
+	randomLength  = 5
+)
+
 var (
-	podSuffix        = regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{5,10}-[bcdfghjklmnpqrstvwxz2456789]{5}$`)
-	replicaSetSuffix = regexp.MustCompile(`^-[bcdfghjklmnpqrstvwxz2456789]{5,10}$`)
+	replicaSetSuffix = regexp.MustCompile(`^-` + suffixLetters + `{5,10}$`)
+	podHash          = regexp.MustCompile(`^` + suffixLetters + `{5,10}-$`)
+	cutPodHash       = regexp.MustCompile(`^` + suffixLetters + `{0,10}-?$`)
+	podRandom        = regexp.MustCompile(`^` + suffixLetters + `{5}$`)
 )
 
 // isOfApp reports whether an object of a member is one of an AppService, or of its Deployment. Pods
 // may be gone already, so only their names can say it.
 func isOfApp(app string, object corev1.ObjectReference) bool {
-	suffix, isSuffixed := strings.CutPrefix(object.Name, app)
 	switch object.Kind {
 	case "Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget":
 		return object.Name == app
 	case "ReplicaSet":
+		suffix, isSuffixed := strings.CutPrefix(object.Name, app)
 		return isSuffixed && replicaSetSuffix.MatchString(suffix)
 	case "Pod":
-		return isSuffixed && podSuffix.MatchString(suffix)
+		return isPodOf(app, object.Name)
 	}
 	return false
 }
 
-func printEvents(o *hub.Options, events []clusterEvent, isWarnings bool) error {
+// isPodOf reports whether a pod has a name that a ReplicaSet of a Deployment gives its pods. If the name
+// of the Deployment itself is cut, pods of another one with the same beginning have such names too.
+func isPodOf(deployment, pod string) bool {
+	end := max(0, len(pod)-randomLength)
+	generated, random := pod[:end], pod[end:]
+	if !podRandom.MatchString(random) {
+		return false
+	}
+	owner := deployment + "-"
+	if len(generated) < maxGenerated {
+		hash, isOwned := strings.CutPrefix(generated, owner)
+		return isOwned && podHash.MatchString(hash)
+	}
+	if len(owner) > maxGenerated {
+		return generated == owner[:maxGenerated]
+	}
+	hash, isOwned := strings.CutPrefix(generated, owner)
+	return isOwned && cutPodHash.MatchString(hash)
+}
+
+// printEvents prints events. isPartial is set if some could not be read, which was noted before.
+func printEvents(o *hub.Options, events []clusterEvent, isWarnings, isPartial bool) error {
 	if isWarnings {
 		events = slices.DeleteFunc(events, func(e clusterEvent) bool { return e.Type != corev1.EventTypeWarning })
+	}
+	if len(events) == 0 && isPartial {
+		return nil
 	}
 	if len(events) == 0 {
 		o.Note("No events found. The API server deletes events after an hour.")

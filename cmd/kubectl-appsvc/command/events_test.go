@@ -2,6 +2,7 @@ package command_test
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -112,4 +113,31 @@ func TestLogs_say_what_could_not_be_read(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 	})
+}
+
+// TestEvents_of_long_names tests that pods are found whose generated names the API server cuts.
+func TestEvents_of_long_names(t *testing.T) {
+	member := newMember(t)
+	for _, length := range []int{45, 46, 47, 48, 52, 56, 57, 58, 63} {
+		t.Run(strconv.Itoa(length), func(t *testing.T) {
+			name := strings.Repeat("n", length-1) + "x"
+			placeOnEast(t, member, name)
+			for _, owner := range []string{name + "-6b5cfddc8", name + "-85c47bb45f"} { // hashes of nine and of ten letters
+				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: owner + "-", Namespace: "default"}}
+				pod.Spec.Containers = []corev1.Container{{Name: "app", Image: "nginx"}}
+				pod.Spec.AutomountServiceAccountToken = new(false)
+				createAll(t, member, pod)
+				createEvent(t, member, "Pod", pod.Name, pod.UID, corev1.EventTypeNormal, "Scheduled", "of "+owner)
+				if got := member.run(t, "events", name, "--cluster", "east"); !strings.Contains(got.out, "Pod/"+pod.Name) {
+					t.Errorf("no event of %s (%d letters):\n%s%s", pod.Name, len(pod.Name), got.out, got.errOut)
+				}
+			}
+			for _, other := range []string{name[:length-1] + "-85c47bb45f-bcdfg", name[:length-1] + "-migrate-bcdfg", strings.Repeat("o", 58) + "bcdfg"} {
+				createEvent(t, member, "Pod", other, "1", corev1.EventTypeNormal, "Scheduled", "of another Deployment")
+			}
+			if got := member.run(t, "events", name, "--cluster", "east"); strings.Contains(got.out, "of another Deployment") {
+				t.Errorf("%s", got.out)
+			}
+		})
+	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -42,6 +43,10 @@ func (f *fleetFlags) add(command *cobra.Command) {
 	command.Flags().StringSliceVar(&f.clusters, "cluster", nil, "`names` of clusters; without it, all of the AppService")
 	command.Flags().StringVar(&f.memberKubeconfig, "member-kubeconfig", "", "`file` with the contexts of clusters, if they are not in your kubeconfig")
 	command.Flags().StringToStringVar(&f.memberContexts, "member-context", nil, "`cluster=context`, for a cluster whose identity you may not read (get of the namespace kube-system)")
+	for _, name := range []string{"cluster", "member-context"} {
+		flag := command.Flags().Lookup(name)
+		flag.Value = hub.Clusters.Names(flag.Value)
+	}
 }
 
 // appCluster is a cluster that runs an AppService, with the permissions of the caller.
@@ -63,46 +68,68 @@ func appClusters(ctx context.Context, o *hub.Options, h hub.Client, app *v1alpha
 	if err != nil {
 		return nil, false, err
 	}
-	members, err := h.ListMembers(ctx)
-	if err != nil {
-		return nil, false, err
-	}
-	ids := map[string]types.UID{}
-	for i := range members {
-		ids[members[i].Name] = members[i].Status.ClusterID
-	}
-	var matches hub.ContextMatches // of all contexts, only if one is searched for
-	var missing []string
+	var searched []string // the clusters without --member-context
 	for i := range app.Status.Clusters {
 		name := app.Status.Clusters[i].Name
 		if len(flags.clusters) > 0 && !slices.Contains(flags.clusters, name) {
 			continue
 		}
-		if given := flags.memberContexts[name]; given != "" {
-			cluster, err := all.Cluster(given)
-			if err != nil {
-				return nil, false, err
-			}
-			found = append(found, appCluster{cluster, name})
+		given := flags.memberContexts[name]
+		if given == "" {
+			searched = append(searched, name)
 			continue
 		}
-		if matches.ByID == nil {
-			matches = all.Match(ctx)
+		cluster, err := all.Cluster(given)
+		if err != nil {
+			return nil, false, err
 		}
+		found = append(found, appCluster{cluster, name})
+	}
+	matching, missing, err := searchContexts(ctx, o, h, all, searched)
+	if err != nil {
+		return nil, false, err
+	}
+	if len(app.Status.Clusters) == 0 {
+		return nil, false, fmt.Errorf("%s runs on no cluster: see kubectl appsvc why %s", app.Name, app.Name)
+	}
+	found = append(found, matching...)
+	if len(found) == 0 {
+		return nil, true, errors.New("no cluster can be read: add a context to your kubeconfig, or use --member-context CLUSTER=CONTEXT or --member-kubeconfig")
+	}
+	slices.SortFunc(found, func(a, b appCluster) int { return strings.Compare(a.member, b.member) })
+	return found, len(missing) > 0, nil
+}
+
+// searchContexts returns the clusters of these names to which a context leads, and the names of the
+// others, about which it prints a note. The MemberClusters have the identities of the clusters, so the
+// hub and the contexts are asked only if there is a name.
+func searchContexts(ctx context.Context, o *hub.Options, h hub.Client, all hub.Contexts, names []string) (found []appCluster, missing []string, err error) {
+	if len(names) == 0 {
+		return nil, nil, nil
+	}
+	members, isPermitted, err := h.ListPermittedMembers(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !isPermitted {
+		o.Note("the identities of clusters are in the MemberClusters, which you may not list, so no context is searched for: %s", strings.Join(names, ", "))
+		o.Note("  name the contexts, as in --member-context %s=CONTEXT, or %s", names[0], hub.MembersRole)
+		return nil, names, nil
+	}
+	ids := map[string]types.UID{}
+	for i := range members {
+		ids[members[i].Name] = members[i].Status.ClusterID
+	}
+	matches := all.Match(ctx)
+	for _, name := range names {
 		if cluster, has := matches.ByID[ids[name]]; has && ids[name] != "" {
 			found = append(found, appCluster{cluster, name})
 		} else {
 			missing = append(missing, name)
 		}
 	}
-	if len(app.Status.Clusters) == 0 {
-		return nil, false, fmt.Errorf("%s runs on no cluster: see kubectl appsvc why %s", app.Name, app.Name)
-	}
 	noteMissing(o, all, matches, missing)
-	if len(found) == 0 {
-		return nil, true, errors.New("no cluster can be read: add a context to your kubeconfig, or use --member-context CLUSTER=CONTEXT or --member-kubeconfig")
-	}
-	return found, len(missing) > 0, nil
+	return found, missing, nil
 }
 
 // noteMissing says which clusters are left out, and why contexts could not be asked for their cluster.
@@ -136,10 +163,19 @@ func onEach[T any](ctx context.Context, clusters []appCluster, read func(context
 	failed := clusterErrors{}
 	for i, err := range errs {
 		if err != nil {
-			failed[clusters[i].member] = hub.ExplainContext(clusters[i].Name, err)
+			failed[clusters[i].member] = explainRead(clusters[i].Name, err)
 		}
 	}
 	return results, failed
+}
+
+// explainRead returns the message of an error of a cluster that could not be read. Unlike a command of an
+// administrator, one that reads an AppService needs only a role in its namespace.
+func explainRead(contextName string, err error) string {
+	if apierrors.IsForbidden(err) {
+		return fmt.Sprintf("the cluster of context %s: %v: ask an administrator of this cluster for the ClusterRole view in this namespace", contextName, err)
+	}
+	return hub.ExplainContext(contextName, err)
 }
 
 // noteErrors prints a line for each cluster that could not be read, unless it was printed before.

@@ -1,13 +1,11 @@
 package command_test
 
 import (
-	"bytes"
 	"context"
-	"errors"
-	"io"
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,8 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -41,22 +37,22 @@ func createAll(t *testing.T, c client.Client, objects ...client.Object) {
 	}
 }
 
-// createFleetAdmin creates the roles of config/rbac/fleet_admin.yaml, bound to a user.
-func createFleetAdmin(t *testing.T, user string) {
+// createRoles creates the roles of a file of config/rbac on the hub until the test ends.
+func createRoles(t *testing.T, file string) {
 	t.Helper()
-	content, err := os.ReadFile("../../../config/rbac/fleet_admin.yaml")
+	content, err := os.ReadFile(filepath.Join("../../../config/rbac", file))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(content), 4096); ; {
-		object := &unstructured.Unstructured{}
-		if err := decoder.Decode(&object.Object); errors.Is(err, io.EOF) {
-			break
-		} else if err != nil {
-			t.Fatal(err)
-		}
+	for _, object := range decode(t, string(content)) {
 		createAll(t, hub, object)
 	}
+}
+
+// createFleetAdmin creates the roles of config/rbac/fleet_admin.yaml, bound to a user.
+func createFleetAdmin(t *testing.T, user string) {
+	t.Helper()
+	createRoles(t, "fleet_admin.yaml")
 	subjects := []rbacv1.Subject{{Kind: rbacv1.UserKind, APIGroup: rbacv1.GroupName, Name: user}}
 	createAll(t, hub,
 		&rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "fleet-admin"}, Subjects: subjects,
@@ -206,7 +202,7 @@ func TestJoin_with_watches_that_end(t *testing.T) {
 		return true
 	})
 	got := runAs(t, file, "join", "east", "--allow-loopback", "--timeout", "2500ms")
-	if count := lists.Load(); got.code != 1 || !strings.Contains(got.errOut, "the hub has no MemberCluster east") || count < 3 || count > 6 {
+	if count := lists.Load(); got.code != 3 || !strings.Contains(got.errOut, "the hub has no MemberCluster east") || count < 3 || count > 6 {
 		t.Errorf("%d lists: %v", count, got)
 	}
 }

@@ -20,19 +20,7 @@ func TestJoin_configuration(t *testing.T) {
 	m := newMember(t)
 	deleteSecret(t, "east")
 	ensureNamespace(t, m, "shop")
-	join := func(t *testing.T, args ...string) result {
-		t.Helper()
-		got := m.run(t, append([]string{"join", "east", "--allow-loopback", "--timeout", "0"}, args...)...)
-		if got.code != 0 {
-			t.Fatal(got)
-		}
-		return got
-	}
-	doctor := func(t *testing.T) string {
-		t.Helper()
-		return strings.Join(strings.Fields(m.run(t, "doctor", "east").out), " ")
-	}
-	join(t)
+	m.join(t)
 	m.connect(t, "east")()
 	createConfigured(t, "travelling") // it needs both kinds in namespace default, on east
 	second := &v1alpha1.AppService{}
@@ -44,13 +32,13 @@ func TestJoin_configuration(t *testing.T) {
 	t.Run("without the permissions, doctor says who needs them", func(t *testing.T) {
 		m.checkMayWrite(t, "secrets", "default", false)
 		want := "FAIL configuration these permissions are missing: create configmaps in default, create secrets in default, create secrets in kube-public, delete configmaps in default, delete secrets in default, delete secrets in kube-public, " +
-			"patch configmaps in default, patch secrets in default, patch secrets in kube-public. They are needed by default/travelling,kube-public/second. Run: kubectl appsvc join east --configuration --name east"
-		if got := doctor(t); !strings.Contains(got, want) {
+			"patch configmaps in default, patch secrets in default, patch secrets in kube-public. They are needed by default/travelling,kube-public/second. Run: kubectl appsvc join east --allow-loopback --configuration --name east"
+		if got := m.doctor(t); !strings.Contains(got, want) {
 			t.Errorf("want %q in %s", want, got)
 		}
 	})
 	t.Run("with the flag", func(t *testing.T) {
-		join(t, "--configuration").checkGolden(t, "join-configuration")
+		m.join(t, "--configuration").checkGolden(t, "join-configuration")
 		for _, resource := range []string{"configmaps", "secrets"} {
 			m.checkMayWrite(t, resource, "default", true)
 			for _, verb := range []string{"get", "list", "watch"} {
@@ -59,12 +47,15 @@ func TestJoin_configuration(t *testing.T) {
 				}
 			}
 		}
-		if got := doctor(t); !strings.Contains(got, "ok configuration Fleetwright may write ConfigMaps and Secrets") {
+		if got := m.doctor(t); !strings.Contains(got, "ok configuration Fleetwright may write ConfigMaps and Secrets") {
 			t.Error(got)
 		}
 	})
 	t.Run("without the flag, they stay, also in named namespaces only", func(t *testing.T) {
-		got := join(t, "--namespaces", "shop")
+		got := m.join(t, "--namespaces", "shop")
+		if want := "Fleetwright may write ConfigMaps and Secrets on the member, and join keeps that. --configuration=false takes it back.\n"; got.errOut != want {
+			t.Errorf("want %q, got %q", want, got.errOut)
+		}
 		for _, want := range []string{"  rolebinding/fleetwright-member-configuration in namespace shop created\n", "  clusterrolebinding/fleetwright-member-configuration deleted\n"} {
 			if !strings.Contains(got.out, want) {
 				t.Errorf("want %q in %s", want, got.out)
@@ -80,7 +71,7 @@ func TestJoin_configuration(t *testing.T) {
 		}
 	})
 	t.Run("a kind that the administrator has taken out", func(t *testing.T) {
-		join(t, "--namespaces", "*")
+		m.join(t, "--namespaces", "*")
 		m.checkMayWrite(t, "secrets", "default", true)
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: member.ConfigurationRole}}
 		if err := m.Get(t.Context(), client.ObjectKeyFromObject(role), role); err != nil {
@@ -91,19 +82,19 @@ func TestJoin_configuration(t *testing.T) {
 			t.Fatal(err)
 		}
 		m.checkMayWrite(t, "secrets", "default", false)
-		if got := doctor(t); !strings.Contains(got, "FAIL configuration these permissions are missing: create secrets in default, create secrets in kube-public, delete secrets in default, ") {
+		if got := m.doctor(t); !strings.Contains(got, "FAIL configuration these permissions are missing: create secrets in default, create secrets in kube-public, delete secrets in default, ") {
 			t.Error(got)
 		}
 		travelling := &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Name: "travelling", Namespace: "default"}}
 		for _, app := range []*v1alpha1.AppService{travelling, second} {
 			setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) { s.Clusters = nil })
 		}
-		if got := doctor(t); !strings.Contains(got, "note configuration these permissions are missing, and no AppService needs them now: create secrets, delete secrets, patch secrets") {
+		if got := m.doctor(t); !strings.Contains(got, "note configuration these permissions are missing, and no AppService needs them now: create secrets, delete secrets, patch secrets") {
 			t.Error(got)
 		}
 	})
 	t.Run("they are taken back", func(t *testing.T) {
-		got := join(t, "--configuration=false")
+		got := m.join(t, "--configuration=false")
 		for _, want := range []string{"  clusterrole/fleetwright-member-configuration deleted\n", "  clusterrolebinding/fleetwright-member-configuration deleted\n"} {
 			if !strings.Contains(got.out, want) {
 				t.Errorf("want %q in %s", want, got.out)
@@ -111,14 +102,14 @@ func TestJoin_configuration(t *testing.T) {
 		}
 		m.checkObjects(t)
 		m.checkMayWrite(t, "configmaps", "default", false)
-		if got := doctor(t); strings.Contains(got, " configuration ") {
+		if got := m.doctor(t); strings.Contains(got, " configuration ") {
 			t.Error(got)
 		}
 	})
 	t.Run("unjoin says how to remove them", func(t *testing.T) {
-		join(t, "--configuration")
+		m.join(t, "--configuration")
 		got := m.run(t, "unjoin", "east", "--retain", "--yes")
-		if got.code != 0 || !strings.Contains(got.out, "kubectl appsvc join east --configuration --print-only member |\n") {
+		if got.code != 0 || !strings.Contains(got.out, "kubectl appsvc join east --print-only member --configuration --restrict |\n") {
 			t.Error(got)
 		}
 	})

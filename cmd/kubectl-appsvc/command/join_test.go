@@ -188,7 +188,7 @@ func TestJoin(t *testing.T) {
 	t.Run("the former token is not enough", func(t *testing.T) {
 		got := m.run(t, "join", "east", "--allow-loopback", "--timeout", "2s", "--duration", "2h")
 		want := "error: the hub is not connected to east after 2s: it still uses the former token."
-		if got.code != 1 || !strings.HasPrefix(got.errOut, want) || !strings.Contains(got.errOut, "Done: the permissions on the member, the token, the Secret on the hub. Not done: the connection of the hub.") {
+		if got.code != 3 || !strings.HasPrefix(got.errOut, want) || !strings.Contains(got.errOut, "Done: the permissions on the member, the token, the Secret on the hub. Not done: the connection of the hub.") {
 			t.Error(got)
 		}
 	})
@@ -358,7 +358,7 @@ func TestJoin_changes_nothing_when_it_is_refused(t *testing.T) {
 		args       []string
 		want       string
 	}{
-		"no context":                    {args: []string{}, want: "the context of the cluster is missing: kubectl appsvc join CONTEXT"},
+		"no context":                    {args: []string{}, want: "CONTEXT is missing: kubectl appsvc join CONTEXT"},
 		"a context that does not exist": {args: []string{"west"}, want: `there is no context "west" in your kubeconfig; it has: east, hub`},
 		"another file without the context": {
 			args: []string{"east", "--member-kubeconfig", filepath.Join(t.TempDir(), "none")},

@@ -12,13 +12,13 @@ import (
 	"net/url"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
@@ -57,21 +57,29 @@ func newMember(t *testing.T) *memberEnv {
 	return m
 }
 
+// join joins east, and does not wait for the connection. A join that fails ends the test.
+func (m *memberEnv) join(t *testing.T, args ...string) result {
+	t.Helper()
+	got := m.run(t, append([]string{"join", "east", "--allow-loopback", "--timeout", "0"}, args...)...)
+	if got.code != 0 {
+		t.Fatal(got)
+	}
+	return got
+}
+
+// doctor returns what doctor says of east, with one space between its words.
+func (m *memberEnv) doctor(t *testing.T) string {
+	t.Helper()
+	return strings.Join(strings.Fields(m.run(t, "doctor", "east").out), " ")
+}
+
 // removeGrants deletes what config/member has, for all namespaces and for those of these tests.
 func (m *memberEnv) removeGrants(t *testing.T) {
 	t.Helper()
 	ctx := context.Background()
-	for _, read := range []func(...string) ([]*unstructured.Unstructured, error){member.Configuration, member.Objects} {
-		for _, namespaces := range [][]string{nil, {"shop", "web"}} {
-			objects, err := read(namespaces...)
-			if err != nil {
-				t.Error(err)
-			}
-			for _, object := range objects {
-				if err := m.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
-					t.Error(err)
-				}
-			}
+	for _, object := range allGrants(t) {
+		if err := m.Delete(ctx, object); client.IgnoreNotFound(err) != nil {
+			t.Error(err)
 		}
 	}
 	// No controller removes the namespace. Until the API server has seen that it is gone, it would

@@ -30,7 +30,7 @@ func TestJSON_has_the_documented_fields(t *testing.T) {
 			app := v.(*v1alpha1.AppService)
 			return app.Kind == "AppService" && len(app.Status.Clusters) == 2
 		}},
-		"rollout status": {[]string{"rollout", "status", "encoded"}, &v1alpha1.AppService{}, func(v any) bool { return v.(*v1alpha1.AppService).Kind == "AppService" }},
+		"rollout status": {[]string{"rollout", "status", "encoded", "--watch=false"}, &v1alpha1.AppService{}, func(v any) bool { return v.(*v1alpha1.AppService).Kind == "AppService" }},
 		"why":            {[]string{"why", "encoded"}, &[]explain.Cluster{}, func(v any) bool { return len(*v.(*[]explain.Cluster)) == 3 }},
 		"diff":           {[]string{"diff", "encoded"}, &[]difference.Cluster{}, func(v any) bool { return len(*v.(*[]difference.Cluster)) == 1 }},
 	} {

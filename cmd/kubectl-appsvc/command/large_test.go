@@ -11,9 +11,6 @@ import (
 	"flag"
 	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -25,7 +22,6 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -100,27 +96,8 @@ func createSlices(t *testing.T, app *v1alpha1.AppService, all []v1alpha1.Cluster
 // countRequests returns the kubeconfig of a proxy of the hub, and the number of requests so far.
 func countRequests(t *testing.T) (kubeconfig string, requests *atomic.Int64) {
 	t.Helper()
-	target, err := url.Parse(hubEnvironment.Config.Host)
-	if err != nil {
-		t.Fatal(err)
-	}
-	transport, err := rest.TransportFor(hubEnvironment.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
 	requests = &atomic.Int64{}
-	proxy := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) { r.SetURL(target) }, Transport: transport}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests.Add(1)
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(server.Close)
-	kubeconfig = filepath.Join(t.TempDir(), "kubeconfig")
-	content := fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "hub", "contexts": [{"name": "hub", "context": {"cluster": "hub", "user": "hub"}}],
-		"clusters": [{"name": "hub", "cluster": {"server": %q}}], "users": [{"name": "hub", "user": {}}]}`, server.URL)
-	if err := os.WriteFile(kubeconfig, []byte(content), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	kubeconfig, _ = proxyHub(t, func(*http.Request) { requests.Add(1) })
 	return kubeconfig, requests
 }
 

@@ -16,6 +16,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 )
 
 // podInterval is how often the pods are listed again while logs are followed, to find new ones.
@@ -38,13 +39,14 @@ func newLogs(o *hub.Options) *cobra.Command {
 	command := &cobra.Command{
 		Use:   "logs APP",
 		Short: "Print the logs of an AppService on all of its clusters",
-		Long: `Print the logs of the pods of an AppService. Each line begins with the cluster and the pod.
+		Long: `Print the logs of the pods of an AppService. Each line begins with the cluster and the pod. The lines
+themselves are printed as the pods wrote them, as kubectl logs does.
 
 The clusters are read with your own contexts, which are found by the identity of the cluster. If a
 cluster or a pod cannot be read, the command says so, and its exit code is 1.`,
 		Example: `  kubectl appsvc logs web --since 10m
   kubectl appsvc logs web --cluster north -f`,
-		Args:              cobra.ExactArgs(1),
+		Args:              hub.Arguments(hub.App),
 		ValidArgsFunction: o.CompleteApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
 			h, err := o.Connect()
@@ -98,7 +100,7 @@ func (p *logPrinter) print(ctx context.Context, clusters []appCluster) error {
 	if len(errs) == len(clusters) {
 		return errors.New("no cluster could be read, as the lines above say")
 	}
-	for p.flags.isFollowing && ctx.Err() == nil {
+	for p.flags.isFollowing && ctx.Err() == nil && p.o.WriteError() == nil {
 		select {
 		case <-ctx.Done():
 		case <-time.After(podInterval):
@@ -184,7 +186,7 @@ func (p *logPrinter) read(ctx context.Context, cluster appCluster, pod *corev1.P
 	if p.flags.since > 0 {
 		options.SinceSeconds = new(max(1, int64(p.flags.since.Seconds())))
 	}
-	prefix := "[" + cluster.member + "/" + pod.Name + "] "
+	prefix := output.Printable("["+cluster.member+"/"+pod.Name+"]") + " "
 	err := p.stream(ctx, cluster, pod, options, prefix)
 	p.lock.Lock()
 	defer p.lock.Unlock()
@@ -217,7 +219,7 @@ func (p *logPrinter) copy(from io.Reader, prefix string) error {
 				line += "\n"
 			}
 			p.lock.Lock()
-			written := p.o.Write(prefix + line)
+			written := p.o.WriteRaw(prefix + line)
 			p.lock.Unlock()
 			if written != nil {
 				return written

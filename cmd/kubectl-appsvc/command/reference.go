@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/util/homedir"
 
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 )
@@ -30,7 +31,7 @@ With `+"`kubectl_complete-appsvc`"+` beside it, [kubectl completes its arguments
 | 0 | all went well; for `+"`diff`"+`: there is no difference |
 | 1 | an error, which the last line says; for `+"`diff`"+`: there is a difference |
 | 2 | `+"`diff`"+` only: an error |
-| %d | the command worked, and the answer is no: not Ready, not drained, a check failed |
+| %d | the command worked, and the answer is no: not Ready, not rolled out, not drained, a check failed, or the time of `+"`--timeout`"+` has ended |
 
 `, hub.ExitNegative)
 	for _, group := range root.Groups() {
@@ -65,7 +66,7 @@ func writeCommand(out *strings.Builder, c *cobra.Command, heading string) {
 		text = c.Short + "."
 	}
 	fmt.Fprintf(out, "\n%s %s\n\n%s\n", heading, c.CommandPath(), escape(text))
-	if c.Runnable() {
+	if !c.HasSubCommands() {
 		fmt.Fprintf(out, "\n```\n%s\n```\n", c.UseLine())
 	}
 	if c.HasExample() {
@@ -97,9 +98,28 @@ func writeFlags(out *strings.Builder, flags *pflag.FlagSet) {
 		if value != "" {
 			name += " " + value
 		}
-		fmt.Fprintf(out, "| `%s` | %s |\n", name, escape(strings.ReplaceAll(usage, "|", "\\|")))
+		fmt.Fprintf(out, "| `%s` | %s |\n", name, escape(strings.ReplaceAll(usage+defaultOf(flag), "|", "\\|")))
 	})
 }
+
+// defaultOf returns the default value of a flag as a text for its meaning, or "" if it is zero.
+func defaultOf(flag *pflag.Flag) string {
+	value := flag.DefValue
+	switch value {
+	case "", "0", "0s", "false", "[]":
+		return ""
+	}
+	if home := homedir.HomeDir(); home != "" && strings.HasPrefix(value, home) { // of who generates it
+		value = "~" + strings.TrimPrefix(value, home)
+	}
+	if flag.Value.Type() == "duration" { // 10m0s
+		value = zeroUnits.ReplaceAllString(value, "$1")
+	}
+	return fmt.Sprintf(" (default `%s`)", value)
+}
+
+// zeroUnits matches the units of a duration that are zero, at its end.
+var zeroUnits = regexp.MustCompile(`([hm])(?:0m)?0s$`)
 
 var angles = regexp.MustCompile(`<([^>]*)>`)
 

@@ -176,7 +176,7 @@ func TestRollout_requests(t *testing.T) {
 		run(t, "rollout", "pause", "web").check(t, result{code: 1, errOut: "error: the rollout of revision 3 is over (RolledBack): there is nothing to pause\n"})
 		run(t, "restart", "web").check(t, result{code: 1, errOut: "error: revision 3 of web has failed, and a restart would roll out its template again: correct the spec, or use kubectl appsvc rollout undo web or retry web\n"})
 		run(t, "rollout", "retry", "web").check(t, result{out: "appservice/web: revision 3 is tried again as a new revision\n"})
-		if got := run(t, "rollout", "status", "web", "--wait"); got.code != 3 || !strings.Contains(got.out, "RolledBack") {
+		if got := run(t, "rollout", "status", "web"); got.code != 3 || !strings.Contains(got.out, "RolledBack") {
 			t.Errorf("the wait for a revision that has failed: %+v", got)
 		}
 	})
@@ -186,7 +186,7 @@ func TestRollout_requests(t *testing.T) {
 			s.Rollout.Phase, s.Rollout.FailedRevision = v1alpha1.RolloutProgressing, 0
 			s.Rollout.StableRevision, s.Rollout.ReturnFailedClusters = s.Rollout.Revision, []string{"east"}
 		})
-		if got := run(t, "rollout", "status", "web", "--wait", "--timeout", "1m"); got.code != 3 || strings.Contains(got.errOut, "after 1m") {
+		if got := run(t, "rollout", "status", "web", "--timeout", "1m"); got.code != 3 || strings.Contains(got.errOut, "after 1m") {
 			t.Errorf("the wait: %+v", got)
 		}
 		setStatus(t, read(t, app), func(s *v1alpha1.AppServiceStatus) { *s = before })
@@ -250,6 +250,43 @@ func TestUndo(t *testing.T) {
 	})
 }
 
+// The demo suggests to tighten both deadlines, and then an image that does not exist. The API server
+// compares one deadline with the other, so the way back must not change one of them alone.
+func TestUndo_succeeds_after_an_edit_that_tightens_both_deadlines(t *testing.T) {
+	createLease(t, time.Now())
+	state := func(latest int64, phase v1alpha1.RolloutPhase) func(*v1alpha1.AppServiceStatus) {
+		return func(s *v1alpha1.AppServiceStatus) {
+			s.Rollout = v1alpha1.RolloutStatus{Revision: latest, StableRevision: 1, Phase: phase, Since: new(metav1.Now())}
+		}
+	}
+	edit := func(app *v1alpha1.AppService, image string) {
+		app.Spec.Image, app.Spec.ProgressDeadlineSeconds = image, new(int32(10))
+		app.Spec.Rollout = &v1alpha1.Rollout{RolloutPace: v1alpha1.RolloutPace{MinReadySeconds: new(int32(2))}, ProgressDeadlineSeconds: new(int32(15))}
+		if err := hub.Update(t.Context(), app); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, phase := range map[string]v1alpha1.RolloutPhase{"in-progress": v1alpha1.RolloutProgressing, "rolled-back": v1alpha1.RolloutRolledBack, "completed": v1alpha1.RolloutCompleted} {
+		for images, edits := range map[string][]string{"in-one-edit": {"nginx:bad"}, "in-two-edits": {"nginx:1", "nginx:bad"}} {
+			t.Run(name+" "+images, func(t *testing.T) {
+				app := &v1alpha1.AppService{}
+				appName := "tight-" + name + "-" + images
+				create(t, app, "{metadata: {name: "+appName+", namespace: default}, spec: {image: 'nginx:1'}}")
+				storeRevision(t, app, 1)
+				for _, image := range edits {
+					edit(app, image)
+				}
+				storeRevision(t, app, 2)
+				setStatus(t, app, state(2, phase))
+				run(t, "rollout", "undo", appName, "--to-revision", "1").check(t, result{out: "appservice/" + appName + ": the spec has the template of revision 1 again (nginx:1)\n"})
+				if got := read(t, app).Spec; got.Image != "nginx:1" || *got.ProgressDeadlineSeconds != 10 || *got.Rollout.ProgressDeadlineSeconds != 15 {
+					t.Errorf("the spec has %s, %d and %d", got.Image, *got.ProgressDeadlineSeconds, *got.Rollout.ProgressDeadlineSeconds)
+				}
+			})
+		}
+	}
+}
+
 func TestRestart(t *testing.T) {
 	app := createStaged(t, "restarted")
 	run(t, "restart", "restarted").check(t, result{out: "appservice/restarted: restarted; see kubectl appsvc status restarted --watch\n"})
@@ -263,7 +300,7 @@ func TestStatus(t *testing.T) {
 	createStaged(t, "shown")
 	t.Run("of an AppService that is not Ready", func(t *testing.T) { run(t, "status", "shown").checkGolden(t, "status") })
 	t.Run("of one that does not exist", func(t *testing.T) {
-		run(t, "status", "none").check(t, result{code: 1, errOut: "error: there is no AppService none in namespace default of the hub: see kubectl get appservices -A\n"})
+		run(t, "status", "none").check(t, result{code: 1, errOut: "error: there is no AppService none in namespace default of the hub: see kubectl appsvc status -A\n"})
 	})
 	t.Run("as a name", func(t *testing.T) {
 		run(t, "status", "shown", "-o", "name").check(t, result{code: 3, out: "appservice.fleetwright.dev/shown\n"})

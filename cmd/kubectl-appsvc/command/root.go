@@ -23,15 +23,21 @@ func Run(ctx context.Context, version string, args []string, of genericiooptions
 	root, o := newRoot(version, of)
 	root.SetArgs(append([]string{}, args...)) // cobra takes those of the process instead of nil
 	err := root.ExecuteContext(ctx)
-	if err == nil {
-		return 0
-	}
 	code, message := exitOf(ctx, err)
+	if unwritten := o.WriteError(); unwritten != nil && message == "" {
+		code, message = max(code, 1), fmt.Sprintf("the output cannot be written: %v", unwritten)
+		if code == hub.ExitNegative {
+			code = 1
+		}
+	}
 	if message = strings.TrimSpace(message); message == "" {
 		return code
 	}
 	// The exit code says it too, if the error stream cannot be written.
-	_, _ = fmt.Fprintf(of.ErrOut, "error: %s\n", message)
+	o.Note("error: %s", message)
+	if err == nil {
+		return code
+	}
 	if skew := o.ExplainSkew(ctx, err); skew != "" {
 		o.Note("%s", skew)
 	}
@@ -42,6 +48,8 @@ func Run(ctx context.Context, version string, args []string, of genericiooptions
 func exitOf(ctx context.Context, err error) (code int, message string) {
 	var exit hub.ExitError
 	switch {
+	case err == nil:
+		return 0, ""
 	case errors.As(err, &exit):
 		return exit.Code, exit.Message
 	case ctx.Err() != nil:
@@ -62,10 +70,10 @@ permissions and your own kubeconfig. Use --context if the current context is not
 		SilenceErrors: true,
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl appsvc"},
 	}
-	root.SetIn(of.In)
-	root.SetOut(of.Out)
-	root.SetErr(of.ErrOut)
-	o := &hub.Options{ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag(), Streams: output.Streams{IOStreams: of}, Version: version}
+	o := &hub.Options{ConfigFlags: genericclioptions.NewConfigFlags(true).WithDeprecatedPasswordFlag(), Streams: output.NewStreams(of), Version: version}
+	root.SetIn(o.In)
+	root.SetOut(o.Out)
+	root.SetErr(o.ErrOut)
 	o.AddFlags(root.PersistentFlags())
 	root.PersistentFlags().StringVar(&o.SecretNamespace, "secret-namespace", "fleetwright-system", "`namespace` on the hub with the kubeconfig Secrets of members and the Lease of the operator")
 
@@ -81,8 +89,13 @@ permissions and your own kubeconfig. Use --context if the current context is not
 	}
 	inGroup("fleet", newClusters(o), join.New(o), join.NewUnjoin(o), drain.NewCordon(o), drain.NewUncordon(o), drain.New(o), doctor.New(o), newUI(o))
 	inGroup("app", newStatus(o), newWhy(o), newDiff(o), newConvert(o), rollout.New(o, newRolloutStatus(o)), rollout.NewRestart(o), newLogs(o), newEvents(o))
-	root.AddCommand(newVersion(o))
+	root.AddCommand(newVersion(o), newOptions(root.PersistentFlags()))
+	root.SetHelpCommand(newHelp())
+	root.InitDefaultHelpCmd()
 	addCompletionCommand(root)
 	addFlagCompletions(o, root)
+	root.SetFlagErrorFunc(explainFlagError)
+	requireCommands(root)
+	useShortUsage(root)
 	return root, o
 }

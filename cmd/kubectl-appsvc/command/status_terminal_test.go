@@ -88,3 +88,38 @@ func readFrames(from *bufio.Reader, frames chan<- string) {
 		}
 	}
 }
+
+// TestStatus_watches_a_list_in_a_terminal tests that the whole table replaces the previous one.
+func TestStatus_watches_a_list_in_a_terminal(t *testing.T) {
+	apps := createTeam(t, "drawn-shop")
+	screen, output := openTerminal(t)
+	if err := unix.IoctlSetWinsize(int(output.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 30, Col: 200}); err != nil {
+		t.Fatal(err)
+	}
+	ctx, interrupt := context.WithCancel(t.Context())
+	done := make(chan int)
+	go func() {
+		done <- command.Run(ctx, "test", []string{"status", "-n", "drawn-shop", "--watch", "--kubeconfig", hubKubeconfig},
+			genericiooptions.IOStreams{In: &bytes.Buffer{}, Out: output, ErrOut: &bytes.Buffer{}})
+	}()
+	frames := make(chan string)
+	go readFrames(bufio.NewReader(screen), frames)
+	for _, status := range []string{"AwaitingApproval", v1alpha1.ReasonRollingOut} {
+		if status != "AwaitingApproval" {
+			setReason(t, apps["staged"], status, func(*v1alpha1.AppServiceStatus) {})
+		}
+		for frame := range frames { // a frame is complete when the next one follows
+			lines := strings.Split(strings.TrimSpace(frame), "\n")
+			if len(lines) != 4 || !strings.HasPrefix(lines[0], "NAME") || !strings.HasPrefix(lines[1], "broken") || !strings.HasPrefix(lines[3], "ok") {
+				t.Errorf("%d lines:\n%s", len(lines), frame)
+			}
+			if strings.Contains(lines[2], status) {
+				break
+			}
+		}
+	}
+	interrupt()
+	if code := <-done; code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}

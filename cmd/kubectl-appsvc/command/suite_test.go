@@ -24,6 +24,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/command"
+	"github.com/fleetwright/fleetwright/internal/golden"
 	"github.com/fleetwright/fleetwright/internal/servertest"
 )
 
@@ -40,8 +41,6 @@ var (
 	hub, onMember client.Client
 	hubKubeconfig string
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // pluginName is the name under which kubectl finds the plugin.
 const pluginName = "kubectl-appsvc"
@@ -162,19 +161,7 @@ func (r result) checkGolden(t *testing.T, name string) {
 			t.Errorf("%d columns: %s", columns, line)
 		}
 	}
-	file := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v: run go test with -update", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
+	golden.Check(t, name, got)
 }
 
 // ages matches the age of an object at the end of a line of a table.

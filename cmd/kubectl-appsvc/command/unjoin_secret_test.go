@@ -121,7 +121,7 @@ func TestUnjoin_prints_how_to_remove_the_permissions(t *testing.T) {
 		t.Fatal(got)
 	}
 	got := m.run(t, "unjoin", "east", "--retain", "--yes")
-	if want := "  kubectl appsvc join east --namespaces shop --print-only member |\n    kubectl --context east delete --ignore-not-found -f -\n"; got.code != 0 || !strings.HasSuffix(got.out, want) {
+	if want := "  kubectl appsvc join east --print-only member --configuration --restrict \\\n    --namespaces shop |\n    kubectl --context east delete --ignore-not-found -f -\n"; got.code != 0 || !strings.HasSuffix(got.out, want) {
 		t.Errorf("exit code %d, and\n%s%s\nwant\n%s", got.code, got.out, got.errOut, want)
 	}
 }

@@ -33,9 +33,9 @@ func runOf(t *testing.T, version, kubeconfig string, args ...string) result {
 }
 
 const (
-	olderOperator = "the operator of the hub (v0.1.3) is older than this plugin (v0.2.0): upgrade it (docs/install.md#upgrade), or use the plugin of its version"
+	olderOperator = "the operator of the hub (v0.1.3) is older than this plugin (v0.2.0): upgrade it (docs/maintenance.md#upgrade), or use the plugin of its version"
 	olderPlugin   = "this plugin (v0.1.0) is older than the operator of the hub (v0.2.1), and may not know all of its fields: install the plugin of that version"
-	olderThanAll  = "the operator of the hub is older than this plugin (v0.2.0): upgrade it (docs/install.md#upgrade)"
+	olderThanAll  = "the operator of the hub is older than this plugin (v0.2.0): upgrade it (docs/maintenance.md#upgrade)"
 )
 
 func TestVersion_skew_is_said(t *testing.T) {
@@ -140,7 +140,7 @@ func TestOlder_hub(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	const crds = "the CRDs of the hub are older than this plugin (v0.2.0): upgrade them and the operator (docs/install.md#upgrade)\n"
+	const crds = "the CRDs of the hub are older than this plugin (v0.2.0): upgrade them and the operator (docs/maintenance.md#upgrade)\n"
 	last := func(got result) string {
 		lines := strings.SplitAfter(got.errOut, "\n")
 		return fmt.Sprint(got.code, " ", strings.Join(lines[max(0, len(lines)-2):], ""))

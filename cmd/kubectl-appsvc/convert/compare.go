@@ -139,6 +139,9 @@ func isIgnored(path string, value any) bool {
 			return true
 		}
 	}
+	if strings.Contains(path, ".labels."+ownPrefix) || strings.Contains(path, ".annotations."+ownPrefix) {
+		return true
+	}
 	for suffix, values := range defaults {
 		if strings.HasSuffix(path, suffix) && slices.Contains(values, fmt.Sprint(value)) {
 			return true

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -16,15 +15,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
-
-// labelName is a label that an AppService sets to its name on all of its objects.
-const labelName = "app.kubernetes.io/name"
 
 // source has the objects of one application.
 type source struct {
@@ -32,7 +27,9 @@ type source struct {
 	service    *corev1.Service
 	autoscaler *autoscalingv2.HorizontalPodAutoscaler
 	budget     *policyv1.PodDisruptionBudget
-	notes      []string
+	// others are the objects of other kinds.
+	others []*unstructured.Unstructured
+	notes  []string
 }
 
 // ToAppService returns the AppService of a Deployment and the objects beside it, and what does not
@@ -52,17 +49,19 @@ func ToAppService(objects []*unstructured.Unstructured) (*v1alpha1.AppService, [
 	from.convertPolicies(&app.Spec)
 	// It takes over what runs already, if that is the same, without a restart.
 	app.Spec.ConflictPolicy = v1alpha1.ConflictAdoptIfIdentical
-	missing, err := from.missing(app, objects)
+	rendered, err := render(app)
 	if err != nil {
 		return nil, nil, err
 	}
-	return app, append(from.notes, missing...), nil
+	from.noteManaged()
+	from.noteOthers(rendered.References())
+	return app, append(from.notes, from.missing(rendered, objects)...), nil
 }
 
 // read returns the objects of one application.
 func read(objects []*unstructured.Unstructured) (*source, error) {
 	from := &source{}
-	var deployments, others []string
+	var deployments []string
 	seen := map[string]string{} // by kind: the name of the object
 	for _, object := range objects {
 		var into any
@@ -82,14 +81,14 @@ func read(objects []*unstructured.Unstructured) (*source, error) {
 			from.budget = &policyv1.PodDisruptionBudget{}
 			into = from.budget
 		default:
-			others = append(others, kind+" "+object.GetName())
+			from.others = append(from.others, object)
 			continue
 		}
 		if other, isDuplicate := seen[kind]; isDuplicate && kind != "Deployment" {
 			return nil, fmt.Errorf("there are several objects of kind %s (%s, %s): an AppService has one", kind, other, object.GetName())
 		}
 		seen[kind] = object.GetName()
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, into, true); err != nil {
+		if err := decode(object, into); err != nil {
 			return nil, fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), err)
 		}
 	}
@@ -100,9 +99,6 @@ func read(objects []*unstructured.Unstructured) (*source, error) {
 		return nil, fmt.Errorf("there are %d Deployments (%s): convert them one at a time", len(deployments), strings.Join(deployments, ", "))
 	case len(from.deployment.Spec.Template.Spec.Containers) == 0:
 		return nil, fmt.Errorf("Deployment %s has no container", deployments[0]) //nolint:staticcheck // a kind
-	}
-	for _, other := range others {
-		from.note("%s is left out: deploy it to the members by other means", other)
 	}
 	return from, from.checkBelong()
 }
@@ -170,7 +166,7 @@ func (from *source) convertPod(spec *v1alpha1.AppServiceSpec) {
 		from.note("container %s became a sidecar (an init container with restartPolicy: Always): it starts before %s and stops after it", sidecar.Name, c.Name)
 	}
 	from.convertVolumes(spec, pod.Volumes)
-	spec.PodLabels, spec.PodAnnotations = withoutOwnLabels(template.Labels), template.Annotations
+	spec.PodLabels, spec.PodAnnotations = withoutOwn(template.Labels), withoutOwn(template.Annotations)
 	if s := pod.SecurityContext; s != nil && !equality.Semantic.DeepEqual(*s, corev1.PodSecurityContext{}) {
 		spec.PodSecurityContext = s
 	}
@@ -199,15 +195,6 @@ func (from *source) convertVolumes(spec *v1alpha1.AppServiceSpec, volumes []core
 	}
 }
 
-// withoutOwnLabels returns labels without those that Fleetwright sets itself.
-func withoutOwnLabels(all map[string]string) map[string]string {
-	kept := maps.Clone(all)
-	for _, own := range []string{labelName, v1alpha1.LabelManagedBy} {
-		delete(kept, own)
-	}
-	return kept
-}
-
 func convertPorts(of []corev1.ContainerPort) []v1alpha1.ContainerPort {
 	var ports []v1alpha1.ContainerPort
 	for _, port := range of {
@@ -234,7 +221,7 @@ func (from *source) convertDeployment(spec *v1alpha1.AppServiceSpec) {
 		spec.Strategy = d.Spec.Strategy
 	}
 	annotations := withoutOwn(d.Annotations)
-	labels := withoutOwnLabels(d.Labels)
+	labels := withoutOwn(d.Labels)
 	if len(labels) > 0 || len(annotations) > 0 {
 		spec.Deployment = &v1alpha1.Deployment{}
 		spec.Deployment.Labels, spec.Deployment.Annotations = labels, annotations
@@ -248,14 +235,6 @@ func isDefaultStrategy(s appsv1.DeploymentStrategy) bool {
 	quarter := intstr.FromString("25%")
 	return s.RollingUpdate == nil || (s.RollingUpdate.MaxSurge == nil || *s.RollingUpdate.MaxSurge == quarter) &&
 		(s.RollingUpdate.MaxUnavailable == nil || *s.RollingUpdate.MaxUnavailable == quarter)
-}
-
-// withoutOwn returns annotations without those that kubectl and the API server set.
-func withoutOwn(annotations map[string]string) map[string]string {
-	kept := maps.Clone(annotations)
-	delete(kept, corev1.LastAppliedConfigAnnotation)
-	delete(kept, "deployment.kubernetes.io/revision")
-	return kept
 }
 
 func (from *source) convertService(spec *v1alpha1.AppServiceSpec) {
@@ -277,7 +256,7 @@ func (from *source) convertService(spec *v1alpha1.AppServiceSpec) {
 		spec.Ports = append(spec.Ports, converted)
 	}
 	annotations := withoutOwn(s.Annotations)
-	labels := withoutOwnLabels(s.Labels)
+	labels := withoutOwn(s.Labels)
 	if s.Spec.Type == corev1.ServiceTypeClusterIP {
 		s.Spec.Type = ""
 	}
@@ -317,8 +296,8 @@ func (from *source) convertPolicies(spec *v1alpha1.AppServiceSpec) {
 	}
 }
 
-// missing returns what the objects have and the rendered ones do not.
-func (from *source) missing(app *v1alpha1.AppService, objects []*unstructured.Unstructured) ([]string, error) {
+// render returns the objects of an AppService on a cluster.
+func render(app *v1alpha1.AppService) (workload.Workload, error) {
 	entry := &v1alpha1.ClusterStatus{Replicas: app.DesiredReplicas()}
 	if s := app.Spec.Autoscaling; s != nil {
 		entry.MinReplicas, entry.MaxReplicas = 1, s.MaxReplicas
@@ -328,8 +307,13 @@ func (from *source) missing(app *v1alpha1.AppService, objects []*unstructured.Un
 	}
 	rendered, err := workload.Render(app, entry, &v1alpha1.MemberCluster{}, "", nil)
 	if err != nil {
-		return nil, fmt.Errorf("render the AppService: %w", err)
+		return workload.Workload{}, fmt.Errorf("render the AppService: %w", err)
 	}
+	return rendered, nil
+}
+
+// missing returns what the objects have and the rendered ones do not.
+func (from *source) missing(rendered workload.Workload, objects []*unstructured.Unstructured) []string {
 	byKind := map[string]*unstructured.Unstructured{
 		"Deployment": rendered.Deployment, "Service": rendered.Service,
 		"HorizontalPodAutoscaler": rendered.Autoscaler, "PodDisruptionBudget": rendered.DisruptionBudget,
@@ -342,7 +326,7 @@ func (from *source) missing(app *v1alpha1.AppService, objects []*unstructured.Un
 			}
 		}
 	}
-	return missing, nil
+	return missing
 }
 
 // withSidecars returns a Deployment with all containers but the main one among the init containers,

@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/aymanbagabas/go-udiff"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 )
 
@@ -83,11 +83,11 @@ func contentText(isSecret bool, of, other Content, mark string) string {
 	}
 	add("data", of.Known.Data, compared.Data, isSecret)
 	add("binaryData", of.Known.BinaryData, compared.BinaryData, true)
-	content, err := yaml.Marshal(fields)
+	content, err := output.MarshalYAML(fields)
 	if err != nil {
 		return fmt.Sprintf("# %s cannot be written as YAML\n", of.Name)
 	}
-	return string(content)
+	return content
 }
 
 // hide returns what stands for a value.

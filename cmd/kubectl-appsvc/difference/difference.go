@@ -16,9 +16,9 @@ import (
 
 	"github.com/aymanbagabas/go-udiff"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/placement"
 	"github.com/fleetwright/fleetwright/controllers/revision"
@@ -60,14 +60,25 @@ type Cluster struct {
 // what new pods must comply with.
 // An error means that a selector of after is invalid.
 func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluster, history []revision.Stored, contents Contents, standard Standard) ([]Cluster, error) {
-	planned := after.DeepCopy()
-	if before != nil {
-		planned.Status = before.Status
-	}
+	planned := withStatusOf(before, after)
 	plan, err := placement.Decide(planned, members)
 	if err != nil {
 		return nil, err
 	}
+	return compare(before, planned, members, plan, history, contents, standard), nil
+}
+
+// withStatusOf returns a copy of an edited AppService with the status that it has before the edit.
+func withStatusOf(before, after *v1alpha1.AppService) *v1alpha1.AppService {
+	planned := after.DeepCopy()
+	if before != nil {
+		planned.Status = before.Status
+	}
+	return planned
+}
+
+// compare returns the members on which something changes, sorted by name.
+func compare(before, planned *v1alpha1.AppService, members []v1alpha1.MemberCluster, plan placement.Plan, history []revision.Stored, contents Contents, standard Standard) []Cluster {
 	security := newSecurity(planned, history, standard)
 	changes := []Cluster{} // an empty list, not null, as JSON
 	for i := range members {
@@ -96,7 +107,7 @@ func Between(before, after *v1alpha1.AppService, members []v1alpha1.MemberCluste
 		changes = append(changes, change)
 	}
 	slices.SortFunc(changes, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })
-	return changes, nil
+	return changes
 }
 
 // desired is what a cluster is to have.
@@ -218,11 +229,11 @@ func render(app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, member *v1a
 		if object == nil {
 			continue
 		}
-		content, err := yaml.Marshal(withoutStamp(object).Object)
+		content, err := output.MarshalYAML(withoutStamp(object).Object)
 		if err != nil {
 			return nil, fmt.Errorf("write %s as YAML: %w", object.GetKind(), err)
 		}
-		texts[object.GetKind()+"/"+object.GetName()] = string(content)
+		texts[object.GetKind()+"/"+object.GetName()] = content
 	}
 	return texts, nil
 }

@@ -64,11 +64,52 @@ func TestBetween(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := map[string]string{}
-			for _, change := range changes {
-				got[change.Name] = strings.TrimSpace(string(change.Kind) + " " + changedLines(change))
+			if diff := cmp.Diff(test.want, summarize(changes)); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(test.want, got); diff != "" {
+		})
+	}
+}
+
+// summarize returns the kind and the changed lines of each cluster.
+func summarize(changes []difference.Cluster) map[string]string {
+	summary := map[string]string{}
+	for _, change := range changes {
+		summary[change.Name] = strings.TrimSpace(string(change.Kind) + " " + changedLines(change))
+	}
+	return summary
+}
+
+// TestBetweenEntries compares without MemberClusters: the clusters that have an entry, by their names.
+func TestBetweenEntries(t *testing.T) {
+	older := on(newApp("web:2", "ap", "eu"), "east", "north", "south", "west")
+	older.Status.Clusters[1].Revision = 1
+	older.Status.Clusters[2].Phase, older.Status.Clusters[3].Phase = v1alpha1.ClusterRemoving, v1alpha1.ClusterDetached
+	history := []revision.Stored{{Number: 1, Template: v1alpha1.AppServiceSpec{Image: "web:1"}}}
+	named, labelled, divided := newApp("web:2"), newApp("web:2", "us"), newApp("web:2", "ap", "eu")
+	named.Spec.Placement = &v1alpha1.Placement{ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"north", "south", "paris"}}}
+	labelled.Spec.Replicas = new(int32(4))
+	divided.Spec.Replicas, divided.Spec.ReplicaPolicy = new(int32(9)), &v1alpha1.ReplicaPolicy{Type: v1alpha1.ReplicasDivided}
+	overridden := newApp("web:2", "ap", "eu")
+	overridden.Spec.Overrides = []v1alpha1.Override{{Name: "canary", ImageTag: "3", ClusterMatch: v1alpha1.ClusterMatch{ClusterNames: []string{"east"}}}}
+	const behind = "Changed -image: web:1 +image: web:2"
+	for name, test := range map[string]struct {
+		before, after *v1alpha1.AppService
+		want          map[string]string
+	}{
+		"a cluster with an older revision":      {older, older, map[string]string{"north": behind}},
+		"clusters that are no longer named":     {older, named, map[string]string{"east": "Removed", "north": behind}},
+		"other labels of clusters count as met": {older, labelled, map[string]string{"east": "Changed -replicas: 3 +replicas: 4", "north": "Changed -replicas: 3 +replicas: 4 -image: web:1 +image: web:2"}},
+		"shares of the replicas stay":           {older, divided, map[string]string{"north": behind}},
+		"an override by name":                   {older, overridden, map[string]string{"east": "Changed -image: web:2 +image: web:3", "north": behind}},
+		"a new AppService: no cluster is known": {nil, named, map[string]string{}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changes, err := difference.BetweenEntries(test.before, test.after, history, nil, difference.Standard{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(test.want, summarize(changes)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

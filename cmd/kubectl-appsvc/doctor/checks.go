@@ -71,6 +71,7 @@ func (e *examination) run(ctx context.Context) {
 	e.add(permissions)
 	if permissions.outcome == checkOK {
 		e.add(e.configuration(ctx)...)
+		e.add(e.policy(ctx))
 	}
 	e.add(e.version(ctx))
 	e.add(clockCheck(ctx, "clock", e.cluster.Config), clockCheck(ctx, "clock of hub", e.Client.Config))

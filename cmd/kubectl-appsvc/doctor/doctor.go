@@ -69,7 +69,7 @@ did not work, and 0 otherwise.`,
 
   # By a context of an administrator of the cluster
   kubectl appsvc doctor east --member-context east-admin`,
-		Args:              hub.ExactlyOne("the name of the cluster", "CLUSTER"),
+		Args:              hub.Arguments(hub.Cluster),
 		ValidArgsFunction: o.CompleteMember,
 		RunE: func(command *cobra.Command, args []string) error {
 			o.LimitRequests(stepTimeout)
@@ -112,12 +112,12 @@ type report struct {
 }
 
 func (r *report) add(checks ...check) {
-	const indent, width = 22, 80
+	const indent, least = 22, 20 // columns of the text
 	for _, c := range checks {
 		if c.outcome == checkFailed {
 			r.failures++
 		}
-		for i, line := range view.Wrap(c.text, width-indent) {
+		for i, line := range view.Wrap(c.text, max(least, r.Width()-indent)) {
 			if i == 0 {
 				r.Say("%-4s  %-14s  %s", c.outcome, c.what, line)
 				continue
@@ -205,6 +205,7 @@ func (e *examination) examine(ctx context.Context, all hub.Contexts, contextName
 		e.add(clockCheck(ctx, "clock of hub", e.Client.Config))
 		return
 	}
+	e.advice.isLoopback = join.IsLoopback(e.cluster.Config.Host)
 	e.run(ctx)
 }
 

@@ -22,8 +22,10 @@ import (
 func TestDoctor_decides(t *testing.T) {
 	now := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	const day = 24 * time.Hour
-	joined := advice{"east", "fleetwright-system/east", true}
-	byHand := advice{"east", "capi/east-kubeconfig", false}
+	joined := advice{cluster: "east", secret: "fleetwright-system/east", isJoined: true}
+	byHand := advice{cluster: "east", secret: "capi/east-kubeconfig"}
+	local, localByHand := joined, byHand
+	local.isLoopback, localByHand.isLoopback = true, true
 	condition := func(status metav1.ConditionStatus, reason string) *metav1.Condition {
 		return &metav1.Condition{Status: status, Reason: reason, Message: "the message."}
 	}
@@ -45,7 +47,7 @@ func TestDoctor_decides(t *testing.T) {
 		"a certificate that ends":                         {certificateCheck(now.Add(-99*day), now.Add(day), now), checkFailed, "ends on 2026-11-24: renew it"},
 		"valid credentials":                               {expiryCheck(now.Add(time.Hour), now, joined), checkOK, "valid until 2026-11-23 13:00 UTC"},
 		"credentials that have ended":                     {expiryCheck(now, now, joined), checkFailed, "ended at 2026-11-23 12:00 UTC. Run: kubectl appsvc join CONTEXT --name east"},
-		"credentials of a Secret that join did not write": {expiryCheck(now, now, byHand), checkFailed, `UTC. Write new ones to Secret capi/east-kubeconfig ("Rotate credentials" in docs/install.md)`},
+		"credentials of a Secret that join did not write": {expiryCheck(now, now, byHand), checkFailed, `UTC. Write new ones to Secret capi/east-kubeconfig ("Rotate credentials" in docs/maintenance.md)`},
 		"a version that is not tested yet":                {versionCheck("v1.37.0"), checkNote, "v1.37.0 is newer than 1.36"},
 		"a major version that is not tested yet":          {versionCheck("v2.0.0"), checkNote, "v2.0.0 is newer than 1.36"},
 
@@ -63,6 +65,9 @@ func TestDoctor_decides(t *testing.T) {
 			"Run: kubectl appsvc join east-admin --namespaces shop,web --print-only member | kubectl --context east-admin apply --server-side -f -. " +
 				"The credentials of the hub then remain invalid. Write new ones to Secret capi/east-kubeconfig"},
 		"no permission": {permissionCheck("permissions", denied, nil, joined.forPermissions("admin", nil)), checkFailed, "1 of 1 are missing: list nodes. Run: kubectl appsvc join admin --name east"},
+		"no permission on a cluster of this machine": {permissionCheck("permissions", denied, nil, local.forPermissions("admin", nil)), checkFailed, "Run: kubectl appsvc join admin --allow-loopback --name east"},
+		"no permission for configuration on a cluster of this machine": {permissionCheck("permissions", denied, nil, localByHand.forConfiguration("admin", nil)), checkFailed,
+			"Run: kubectl appsvc join admin --allow-loopback --configuration --print-only member | kubectl"},
 		"no permission for what another tool adds": {permissionCheck("permissions", denied, nil, byHand.forPermissions("admin", nil)), checkFailed, "Run: kubectl appsvc join admin --print-only member | kubectl --context admin apply --server-side -f -"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -20,7 +20,7 @@ func NewCordon(o *hub.Options) *cobra.Command {
 		Long: `Set spec.unschedulable of a MemberCluster: no AppService is newly placed there. AppServices that
 run there stay and are kept up to date.`,
 		Example:           "  kubectl appsvc cordon south",
-		Args:              hub.AtLeastOne("the names of the clusters", "CLUSTER..."),
+		Args:              hub.Arguments(hub.Cluster.Repeated()),
 		ValidArgsFunction: o.CompleteMembers,
 		RunE: func(command *cobra.Command, names []string) error {
 			return changeMembers(command.Context(), o, names, "cordoned", func(member *v1alpha1.MemberCluster) {
@@ -37,7 +37,7 @@ func NewUncordon(o *hub.Options) *cobra.Command {
 		Short:             "Place new AppServices on a cluster again",
 		Long:              "Undo kubectl appsvc cordon and kubectl appsvc drain. AppServices return that their placement chooses the cluster for.",
 		Example:           "  kubectl appsvc uncordon south",
-		Args:              hub.AtLeastOne("the names of the clusters", "CLUSTER..."),
+		Args:              hub.Arguments(hub.Cluster.Repeated()),
 		ValidArgsFunction: o.CompleteMembers,
 		RunE: func(command *cobra.Command, names []string) error {
 			return changeMembers(command.Context(), o, names, "uncordoned", func(member *v1alpha1.MemberCluster) {

@@ -40,10 +40,10 @@ An AppService whose placement tolerates the taint stays. The command does not wa
 The exit code is 0 if nothing runs on the cluster any more, and 3 if something still does when the
 wait ends.`,
 		Example:           "  kubectl appsvc drain south --timeout 15m",
-		Args:              hub.ExactlyOne("the name of the cluster", "CLUSTER"),
+		Args:              hub.Arguments(hub.Cluster),
 		ValidArgsFunction: o.CompleteMember,
 		RunE: func(command *cobra.Command, args []string) error {
-			if err := CheckTimeout(timeout); err != nil {
+			if err := hub.CheckTimeout(timeout); err != nil {
 				return err
 			}
 			h, err := o.Connect()
@@ -55,14 +55,6 @@ wait ends.`,
 	}
 	command.Flags().DurationVar(&timeout, "timeout", 10*time.Minute, "the longest `time` to wait; 0 is no limit")
 	return command
-}
-
-// CheckTimeout returns an error if a timeout is negative.
-func CheckTimeout(timeout time.Duration) error {
-	if timeout < 0 {
-		return fmt.Errorf("--timeout is %s, and must not be negative; 0 is no limit", timeout)
-	}
-	return nil
 }
 
 // Drain sets the taint, and waits until no AppService has an entry for the cluster.

@@ -4,5 +4,8 @@
 //
 //	explanations, err := explain.Placement(app, memberClusters)
 //
+// A user without the permission to read MemberClusters gets explain.Entries(app): what the operator has
+// decided, from the status.
+//
 // The entries of the AppService must be in status.clusters. An error means that a selector is invalid.
 package explain

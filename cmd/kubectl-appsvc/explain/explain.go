@@ -61,7 +61,7 @@ func Placement(app *v1alpha1.AppService, members []v1alpha1.MemberCluster) ([]Cl
 	for i := range app.Status.Clusters {
 		entry := &app.Status.Clusters[i]
 		if _, isDecided := slices.BinarySearchFunc(plan, entry.Name, func(d placement.Decision, name string) int { return strings.Compare(d.Cluster, name) }); !isDecided {
-			clusters = append(clusters, Cluster{Name: entry.Name, Reason: v1alpha1.ReasonClusterDetached, Because: "its MemberCluster is deleted; what runs there is left running", Entry: entry})
+			clusters = append(clusters, Cluster{Name: entry.Name, Reason: v1alpha1.ReasonClusterDetached, Because: becauseDetached, Entry: entry})
 		}
 	}
 	slices.SortFunc(clusters, func(a, b Cluster) int { return strings.Compare(a.Name, b.Name) })
@@ -87,27 +87,33 @@ func (e explainer) explain(decision placement.Decision) Cluster {
 	return c
 }
 
+const (
+	becauseDetached = "its MemberCluster is deleted; what runs there is left running"
+	becauseOfTaint  = "spec.placement.tolerations do not tolerate its taint "
+)
+
+// becauseOf says why a cluster is not chosen, by reason. The other reasons have a requirement.
+var becauseOf = map[string]string{
+	v1alpha1.ReasonNotNamed:        "spec.placement.clusterNames does not list it",
+	v1alpha1.ReasonNoSuchCluster:   "spec.placement.clusterNames lists it, and there is no MemberCluster of this name",
+	v1alpha1.ReasonSecretMissing:   "its kubeconfig Secret is missing",
+	v1alpha1.ReasonClusterDeleting: "its MemberCluster is being deleted",
+	v1alpha1.ReasonUnschedulable:   "it is cordoned (spec.unschedulable), and the AppService does not run there yet",
+	v1alpha1.ReasonClusterNotReady: "it is not Ready, and the AppService does not run there yet",
+}
+
 // whyNot says why a cluster is not chosen.
 func (e explainer) whyNot(decision placement.Decision) string {
 	switch decision.Reason {
-	case v1alpha1.ReasonNotNamed:
-		return "spec.placement.clusterNames does not list it"
-	case v1alpha1.ReasonNoSuchCluster:
-		return "spec.placement.clusterNames lists it, and there is no MemberCluster of this name"
 	case v1alpha1.ReasonSelectorMismatch:
 		return strings.Join(Unmet(e.app.Spec.Placement.ClusterSelector, e.member.Labels), ", ")
-	case v1alpha1.ReasonSecretMissing:
-		return "its kubeconfig Secret is missing"
 	case v1alpha1.ReasonTaintNotTolerated:
-		return "spec.placement.tolerations do not tolerate its taint " + decision.Requirement
-	case v1alpha1.ReasonClusterDeleting:
-		return "its MemberCluster is being deleted"
-	case v1alpha1.ReasonUnschedulable:
-		return "it is cordoned (spec.unschedulable), and the AppService does not run there yet"
-	case v1alpha1.ReasonClusterNotReady:
-		return "it is not Ready, and the AppService does not run there yet"
+		return becauseOfTaint + decision.Requirement
 	case v1alpha1.ReasonLimitReached:
 		return fmt.Sprintf("spec.placement.limit is %d, and these are chosen: %s", *e.app.Spec.Placement.Limit, e.chosen)
+	}
+	if text, isKnown := becauseOf[decision.Reason]; isKnown {
+		return text
 	}
 	return decision.Reason
 }

@@ -8,6 +8,7 @@
 // # Contract
 //
 //   - [Options.Connect] sends no request. A [Client] reads all pages of a list.
+//   - A watch has no limit of time. [Client.FollowList] lists once, and again only if its watch ends.
 //   - An AppService is read with its entries, wherever the hub stores them.
 //   - Each write has the field manager [FieldManager], and the hub refuses a field that it does not
 //     know.

@@ -55,11 +55,16 @@ func roleFor(err error) string {
 	if !errors.As(err, &status) || status.Status().Details == nil || !strings.Contains(err.Error(), "cannot ") {
 		return ""
 	}
-	switch status.Status().Details.Kind {
-	case "memberclusters":
-		return ": ask an administrator of the hub for a ClusterRoleBinding of the ClusterRole fleetwright-view, or of fleetwright-fleet-admin to change clusters"
-	case "appservices", "appserviceslices", "controllerrevisions":
+	kind, isOfAllNamespaces := status.Status().Details.Kind, strings.Contains(err.Error(), " at the cluster scope")
+	switch {
+	case kind == "memberclusters":
+		return ": " + MembersRole + ", or of fleetwright-fleet-admin to change clusters"
+	case kind == "appservices" && isOfAllNamespaces:
+		return ": " + MembersRole + ", or name a namespace that you may read with --namespace"
+	case kind == "appservices", kind == "appserviceslices", kind == "controllerrevisions":
 		return ": ask an administrator of the hub for the ClusterRole fleetwright-view, or fleetwright-edit to change AppServices"
+	case kind == "events":
+		return ": ask an administrator of the hub for the ClusterRole view in this namespace"
 	}
 	return ": ask an administrator for this permission"
 }

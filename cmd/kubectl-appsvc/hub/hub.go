@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -46,7 +47,9 @@ type Options struct {
 // Client is the connection to the hub.
 type Client struct {
 	client.WithWatch
-	Config *rest.Config
+	// watcher is the same connection without a limit of the time of a request.
+	watcher client.WithWatch
+	Config  *rest.Config
 	// Namespace is that of the flag, or of the context.
 	Namespace string
 }
@@ -79,7 +82,13 @@ func (o *Options) Connect() (Client, error) {
 	if err != nil {
 		return Client{}, fmt.Errorf("connect to the hub: %w", err)
 	}
-	o.connected = &Client{WithWatch: c, Config: config, Namespace: namespace}
+	unlimited := rest.CopyConfig(config)
+	unlimited.Timeout = 0
+	watcher, err := client.NewWithWatch(unlimited, client.Options{Scheme: c.Scheme(), Mapper: c.RESTMapper()})
+	if err != nil {
+		return Client{}, fmt.Errorf("connect to the hub: %w", err)
+	}
+	o.connected = &Client{WithWatch: c, watcher: watcher, Config: config, Namespace: namespace}
 	return *o.connected, nil
 }
 
@@ -113,8 +122,15 @@ func (h Client) List(ctx context.Context, list client.ObjectList, options ...cli
 	}
 }
 
-// LimitRequests limits the time of each request to the hub, unless the user gave a limit. A command
-// that watches the hub must not have one.
+// Watch watches the objects that the options select. It has no limit of time, whether the user or the
+// command limited the time of requests: a watch would end after that time, and everything would be read
+// again.
+func (h Client) Watch(ctx context.Context, list client.ObjectList, options ...client.ListOption) (watch.Interface, error) {
+	return h.watcher.Watch(ctx, list, options...)
+}
+
+// LimitRequests limits the time of each request to the hub, unless the user gave a limit. It does not
+// limit watches.
 func (o *Options) LimitRequests(limit time.Duration) {
 	if o.Timeout != nil && *o.Timeout == "0" {
 		*o.Timeout = limit.String()
@@ -126,11 +142,16 @@ func (h Client) ReadApp(ctx context.Context, name string) (*v1alpha1.AppService,
 	app := &v1alpha1.AppService{}
 	if err := h.Get(ctx, client.ObjectKey{Namespace: h.Namespace, Name: name}, app); err != nil {
 		if IsNoSuchObject(err) {
-			return nil, NotFoundError(fmt.Sprintf("there is no AppService %s in namespace %s of the hub: see kubectl get appservices -A", name, h.Namespace))
+			return nil, h.NoSuchApp(name)
 		}
 		return nil, fmt.Errorf("read AppService %s: %w", name, err)
 	}
 	return app, nil
+}
+
+// NoSuchApp returns the error of an AppService that does not exist.
+func (h Client) NoSuchApp(name string) error {
+	return NotFoundError(fmt.Sprintf("there is no AppService %s in namespace %s of the hub: see kubectl appsvc status -A", name, h.Namespace))
 }
 
 // checkConfigured returns an error if nothing says where the hub is. Otherwise, client-go would
@@ -211,25 +232,4 @@ func (h Client) listSlices(ctx context.Context, options ...client.ListOption) (m
 		}
 	}
 	return all, nil
-}
-
-// ListMembers returns all MemberClusters.
-func (h Client) ListMembers(ctx context.Context) ([]v1alpha1.MemberCluster, error) {
-	list := &v1alpha1.MemberClusterList{}
-	if err := h.List(ctx, list); err != nil {
-		return nil, fmt.Errorf("list MemberClusters: %w", err)
-	}
-	return list.Items, nil
-}
-
-// ReadMember returns a MemberCluster.
-func (h Client) ReadMember(ctx context.Context, name string) (*v1alpha1.MemberCluster, error) {
-	member := &v1alpha1.MemberCluster{}
-	if err := h.Get(ctx, client.ObjectKey{Name: name}, member); err != nil {
-		if IsNoSuchObject(err) {
-			return nil, NoSuchCluster(name)
-		}
-		return nil, fmt.Errorf("read MemberCluster %s: %w", name, err)
-	}
-	return member, nil
 }

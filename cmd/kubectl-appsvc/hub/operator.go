@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 const VersionTimeout = 5 * time.Second
 
 // upgradeGuide is what a user reads to upgrade the operator and its CRDs.
-const upgradeGuide = "docs/install.md#upgrade"
+const upgradeGuide = "docs/maintenance.md#upgrade"
 
 // OperatorState is what the Lease of the operator says.
 type OperatorState struct {
@@ -43,6 +44,13 @@ func (o *Options) ReadOperator(ctx context.Context, h Client) OperatorState {
 		state.Skew = VersionSkew(o.Version, OperatorVersion(lease))
 	}
 	return state
+}
+
+// OperatorNotes says why what the operator wrote may be old, and whether it is of another version than
+// the plugin. It returns nothing if the operator runs and is of the same version.
+func (o *Options) OperatorNotes(ctx context.Context, h Client) []string {
+	operator := o.ReadOperator(ctx, h)
+	return slices.DeleteFunc([]string{operator.Stale, operator.Skew}, func(text string) bool { return text == "" })
 }
 
 // ReadLease returns the Lease of the operator.

@@ -41,6 +41,8 @@ func describeObject(object client.Object) string {
 		kind = "clusterrole"
 	case *rbacv1.ClusterRoleBinding:
 		kind = "clusterrolebinding"
+	case *corev1.Secret:
+		kind = "secret"
 	}
 	if object.GetNamespace() != "" {
 		return fmt.Sprintf("%s/%s in namespace %s", kind, object.GetName(), object.GetNamespace())
@@ -154,6 +156,9 @@ func (p *joinPlan) writeSecret(ctx context.Context) error {
 	for _, change := range labelChanges(before, after) {
 		p.options.Say("    label %s", change)
 	}
+	if former := describeFormer(beforeConfig, p.context.Name); former != "" {
+		p.options.Note("%s", former)
+	}
 	return nil
 }
 
@@ -196,12 +201,14 @@ func (p *joinPlan) applySecret(ctx context.Context, secret *corev1.Secret, optio
 	return applied.Labels, err
 }
 
-// awaitConnection waits until the hub uses the new token and the MemberCluster is Ready.
+// awaitConnection waits until the hub uses the new token and the MemberCluster is Ready. The end of the
+// time is no error: the answer is no.
 func (p *joinPlan) awaitConnection(ctx context.Context) error {
-	waiting, cancel := context.WithTimeout(ctx, p.options.timeout)
+	waiting, hasRead, cancel := hub.WithTimeout(ctx, p.options.timeout)
 	defer cancel()
 	var last *v1alpha1.MemberCluster
 	err := p.Client.WatchMember(waiting, p.name, func(found *v1alpha1.MemberCluster) bool {
+		hasRead()
 		last = found
 		return p.isConnected(found)
 	})
@@ -212,11 +219,11 @@ func (p *joinPlan) awaitConnection(ctx context.Context) error {
 	case ctx.Err() != nil || waiting.Err() == nil:
 		return err
 	case last == nil:
-		return fmt.Errorf("the hub has no MemberCluster %s after %s: the operator does not run there, or its --secret-selector does not select the Secret. "+
-			"See kubectl get lease,pods -n %s", p.name, p.options.timeout, p.options.SecretNamespace)
+		return hub.ExitError{Code: hub.ExitNegative, Message: fmt.Sprintf("the hub has no MemberCluster %s after %s: the operator does not run there, "+
+			"or its --secret-selector does not select the Secret. See kubectl get lease,pods -n %s", p.name, p.options.timeout, p.options.SecretNamespace)}
 	}
-	return fmt.Errorf("the hub is not connected to %s after %s: %s. See %s#what-a-membercluster-says, and kubectl appsvc doctor %s",
-		p.name, p.options.timeout, describeConnection(last), OperationsGuide, p.name)
+	return hub.ExitError{Code: hub.ExitNegative, Message: fmt.Sprintf("the hub is not connected to %s after %s: %s. See %s#what-a-membercluster-says, and kubectl appsvc doctor %s",
+		p.name, p.options.timeout, describeConnection(last), OperationsGuide, p.name)}
 }
 
 // OperationsGuide is the document that explains each reason.

@@ -4,6 +4,6 @@
 //     keeps what is there.
 //   - What a cluster grants is written only in config/member.
 //   - An error says which steps are done. An interrupted command can be run again.
-//   - unjoin deletes only the Secret and the MemberCluster that it asked about, and changes nothing on
-//     the cluster.
+//   - unjoin deletes only the Secret and the MemberCluster that it asked about. It changes nothing on
+//     the cluster, except with --revoke, and no AppService, except with --abandon.
 package join

@@ -4,16 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	corev1 "k8s.io/api/core/v1"
+	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation"
-	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 	"github.com/fleetwright/fleetwright/config/member"
@@ -32,6 +30,8 @@ const (
 
 	flagLabels     = "labels"
 	flagNamespaces = "namespaces"
+	// FlagAllowLoopback accepts a server for which [IsLoopback] is true.
+	FlagAllowLoopback = "allow-loopback"
 	// FlagConfiguration grants config/member/configuration.
 	FlagConfiguration = "configuration"
 	flagDuration      = "duration"
@@ -47,6 +47,8 @@ type joinOptions struct {
 	namespaces []string
 	// hasConfiguration grants writing ConfigMaps and Secrets.
 	hasConfiguration bool
+	// isRestricted applies the policy that limits the ServiceAccount.
+	isRestricted bool
 
 	duration time.Duration
 	timeout  time.Duration
@@ -80,14 +82,22 @@ waits until the hub is connected to the cluster. Fleetwright renews the token.
 Before anything is written, join checks the permissions on both sides, the name, and the kubeconfig.
 It can be repeated: with other labels or namespaces, after an upgrade, or to replace the token. A
 flag that is not given then keeps what is there: labels, namespaces, the permission for ConfigMaps
-and Secrets, the server and its certificate authority, and the lifetime of the token.
+and Secrets, the policy of --restrict, the server and its certificate authority, and the lifetime of
+the token.
+
+With --restrict, join also applies a ValidatingAdmissionPolicy to the cluster (config/member/policy),
+so that a stolen token reaches little: it creates only objects with Fleetwright's labels, changes
+and deletes only those, and nothing in kube-system. To adopt workloads of others, a namespace then
+needs the label fleetwright.dev/adoption=allowed.
 
 For GitOps, --print-only=member prints the objects of the cluster and sends no request.
 --print-only=hub prints the Secret of the hub, with a new token of the ServiceAccount, which must
 exist: encrypt it before you commit it. Fleetwright does not renew its token, because Git would
-revert that: repeat the command before the token expires.`,
+revert that: repeat the command before the token expires.
+
+The exit code is 0 if the hub is connected to the cluster, and 3 if it is not when the wait ends.`,
 		Example: `  # Add the cluster of context east, with a label for spec.placement
-  kubectl appsvc join east --labels region=eu
+  kubectl appsvc join east --labels topology.kubernetes.io/region=eu
 
   # Let Fleetwright write in two namespaces of it only
   kubectl appsvc join east --namespaces shop,web
@@ -95,12 +105,15 @@ revert that: repeat the command before the token expires.`,
   # Let ConfigMaps and Secrets of the hub travel to it with AppServices
   kubectl appsvc join east --configuration
 
+  # Limit the token to objects with Fleetwright's labels
+  kubectl appsvc join east --restrict
+
   # The hub reaches the cluster by another address than this machine
   kubectl appsvc join east --member-server https://east.internal:6443
 
   # What would be applied on both sides
   kubectl appsvc join east --dry-run`,
-		Args:              hub.ExactlyOne("the context of the cluster", "CONTEXT"),
+		Args:              hub.Arguments(hub.ContextName),
 		ValidArgsFunction: o.CompleteContext,
 		RunE: func(command *cobra.Command, args []string) error {
 			j.isGiven = command.Flags().Changed
@@ -110,23 +123,29 @@ revert that: repeat the command before the token expires.`,
 			return j.run(command.Context(), args[0])
 		},
 	}
-	flags := command.Flags()
+	j.addFlags(command.Flags())
+	return command
+}
+
+func (j *joinOptions) addFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&j.name, "name", "", "`name` of the cluster on the hub; by default made from that of the context")
+	name := flags.Lookup("name")
+	name.Value = hub.Clusters.Names(name.Value)
 	flags.StringToStringVar(&j.labels, flagLabels, nil, "`labels` of the cluster, for spec.placement; they replace those of an earlier join, and '' removes these")
 	labels := flags.Lookup(flagLabels)
 	labels.Value = labelsValue{labels.Value}
 	flags.StringSliceVar(&j.namespaces, flagNamespaces, nil, "the only `namespaces` of the cluster in which Fleetwright may write; '*' permits all, as for a new member")
 	flags.BoolVar(&j.hasConfiguration, FlagConfiguration, false, "let Fleetwright write ConfigMaps and Secrets there too, for AppServices with spec.configuration (config/member/configuration); =false takes it back")
+	flags.BoolVar(&j.isRestricted, FlagRestrict, false, "limit there what the token of Fleetwright may create, change and delete (config/member/policy; Kubernetes 1.30 or newer); =false removes the policy")
 	flags.DurationVar(&j.duration, flagDuration, 720*time.Hour, "lifetime of the token; it is renewed at half of it")
 	flags.DurationVar(&j.timeout, "timeout", time.Minute, "how long to wait until the hub is connected to the cluster; 0 does not wait")
 	flags.StringVar(&j.memberKubeconfig, "member-kubeconfig", "", "`file` with the context of the cluster, if it is not in your kubeconfig")
 	flags.StringVar(&j.memberServer, flagServer, "", "`URL` by which the hub reaches the cluster, if it differs from that of the context; after an earlier join, '' takes that of the context")
 	flags.StringVar(&j.memberCA, flagCA, "", "`file` with the certificates that sign the one of this server, if they differ from those of the context; after an earlier join, '' takes those of the context")
-	flags.BoolVar(&j.allowLoopback, "allow-loopback", false, "accept a server at a loopback address: the operator runs on this machine with --allow-loopback-members")
+	flags.BoolVar(&j.allowLoopback, FlagAllowLoopback, false, "accept a server at a loopback address: the operator runs on this machine with --allow-loopback-members")
 	flags.BoolVar(&j.force, "force", false, "replace a Secret that was not written by join, and take over objects that another field manager has applied")
 	flags.BoolVar(&j.dryRun, "dry-run", false, "check everything, print the objects of both sides, and change nothing")
 	flags.StringVar(&j.printOnly, "print-only", "", "print the objects of one `side` only (member or hub), and change nothing")
-	return command
 }
 
 // clusterName returns the name of the cluster on the hub.
@@ -179,70 +198,17 @@ func (j *joinOptions) namedNamespaces() []string {
 // memberObjects returns the objects of the member.
 func (j *joinOptions) memberObjects() ([]*unstructured.Unstructured, error) {
 	objects, err := member.Objects(j.namedNamespaces()...)
-	if err != nil || !j.hasConfiguration {
-		return objects, err
+	if err == nil && j.hasConfiguration {
+		var configuration []*unstructured.Unstructured
+		configuration, err = member.Configuration(j.namedNamespaces()...)
+		objects = append(objects, configuration...)
 	}
-	configuration, err := member.Configuration(j.namedNamespaces()...)
-	return append(objects, configuration...), err
-}
-
-// printHub prints the Secret of the hub with a new token.
-func (p *joinPlan) printHub(ctx context.Context) error {
-	token, err := p.requestToken(ctx)
-	if err != nil {
-		return errors.New(hub.ExplainContext(p.context.Name, err))
+	if err == nil && j.isRestricted {
+		var policy []*unstructured.Unstructured
+		policy, err = member.Policy()
+		objects = append(objects, policy...)
 	}
-	secret, _, err := p.secret(token.Status.Token)
-	if err != nil {
-		return err
-	}
-	return printSecret(p.options.Out, secret)
-}
-
-// printBoth prints the objects of both sides.
-func (p *joinPlan) printBoth() error {
-	secret, _, err := p.secret(placeholderToken)
-	if err != nil {
-		return err
-	}
-	p.options.Say("# On the member, context %s:", p.context.Name)
-	if err := printManifests(p.options.Out, p.objects...); err != nil {
-		return err
-	}
-	for _, object := range p.obsolete {
-		p.options.Say("# Deleted on the member: %s", describeObject(object))
-	}
-	p.options.Say("---\n# On the hub; the token is requested from the member:")
-	return printSecret(p.options.Out, secret)
-}
-
-// printManifests prints objects as YAML documents.
-func printManifests(out io.Writer, objects ...*unstructured.Unstructured) error {
-	var documents []string
-	for _, object := range objects {
-		content, err := yaml.Marshal(object.Object)
-		if err != nil {
-			return err
-		}
-		documents = append(documents, string(content))
-	}
-	_, err := io.WriteString(out, strings.Join(documents, "---\n"))
-	return err
-}
-
-// printSecret prints a Secret with its kubeconfig as text.
-func printSecret(out io.Writer, secret *corev1.Secret) error {
-	content := map[string]any{
-		"apiVersion": "v1", "kind": "Secret", "type": string(corev1.SecretTypeOpaque),
-		"metadata":   map[string]any{"name": secret.Name, "namespace": secret.Namespace, "labels": secret.Labels, "annotations": secret.Annotations},
-		"stringData": map[string]string{kubeconfigKey: string(secret.Data[kubeconfigKey])},
-	}
-	text, err := yaml.Marshal(content)
-	if err != nil {
-		return err
-	}
-	_, err = out.Write(text)
-	return err
+	return objects, err
 }
 
 // apply changes both sides, and prints each change after it was made. An error says what was done.
@@ -297,13 +263,11 @@ type joinStep struct {
 // unfinished returns the error of a step, with what was done before it and what was not. isPartial
 // reports whether the step has made a part of its changes.
 func unfinished(ctx context.Context, steps []joinStep, failed int, isPartial bool, err error) error {
-	var exit hub.ExitError
-	message := hub.Describe(err)
+	exit := hub.ExitError{Code: 1, Message: hub.Describe(err)}
 	switch {
 	case ctx.Err() != nil:
-		message = "interrupted"
-	case errors.As(err, &exit):
-		message = exit.Message
+		exit.Message = "interrupted"
+	case errors.As(err, &exit): // it has its own code and message
 	}
 	names := func(steps []joinStep) string {
 		var all []string
@@ -319,5 +283,6 @@ func unfinished(ctx context.Context, steps []joinStep, failed int, isPartial boo
 	case done == "":
 		done = "nothing"
 	}
-	return hub.ExitError{Code: 1, Message: fmt.Sprintf("%s. Done: %s. Not done: %s. The command can be repeated", message, done, rest)}
+	exit.Message = fmt.Sprintf("%s. Done: %s. Not done: %s. The command can be repeated", exit.Message, done, rest)
+	return exit
 }

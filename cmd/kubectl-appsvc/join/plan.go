@@ -153,6 +153,9 @@ func (p *joinPlan) prepareMember(ctx context.Context) (err error) {
 	if err := p.planConfiguration(ctx); err != nil {
 		return err
 	}
+	if err := p.planPolicy(ctx); err != nil {
+		return err
+	}
 	if p.objects, err = p.options.memberObjects(); err != nil {
 		return err
 	}
@@ -169,8 +172,9 @@ func (p *joinPlan) planConfiguration(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if !p.options.isGiven(FlagConfiguration) {
-		p.options.hasConfiguration = isGranted
+	if !p.options.isGiven(FlagConfiguration) && isGranted {
+		p.options.hasConfiguration = true
+		p.options.Note("Fleetwright may write ConfigMaps and Secrets on the member, and join keeps that. --%s=false takes it back.", FlagConfiguration)
 	}
 	p.obsolete = append(p.obsolete, objects...)
 	return nil

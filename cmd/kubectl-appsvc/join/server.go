@@ -128,22 +128,36 @@ func (j *joinOptions) serverFor(config *rest.Config) (clientcmdapi.Cluster, erro
 // checkAddress returns an error for an address that the operator would not dial. It leaves names to
 // the operator, because the hub may resolve them in another way.
 func (j *joinOptions) checkAddress(server string) error {
-	parsed, err := url.Parse(server)
-	if err != nil {
-		return nil //nolint:nilerr // the check of the kubeconfig explains it
-	}
-	address, err := netip.ParseAddr(parsed.Hostname())
-	if parsed.Hostname() == "localhost" {
-		address = netip.IPv6Loopback()
-	} else if err != nil {
-		return nil //nolint:nilerr // a name
+	address, isAddress := addressOf(server)
+	if !isAddress {
+		return nil
 	}
 	if address.IsLoopback() && !j.allowLoopback {
 		return fmt.Errorf("the server of the member is %s, which is this machine only. Give the address by which the hub reaches it with --member-server. "+
-			"If the operator runs on this machine with --allow-loopback-members, as in a test, use --allow-loopback", server)
+			"If the operator runs on this machine with --allow-loopback-members, as in a test, use --%s", server, FlagAllowLoopback)
 	}
 	if err := transport.CheckAddress(address, j.allowLoopback); err != nil {
 		return fmt.Errorf("the operator would refuse %s: %w; use another address with --member-server", server, err)
 	}
 	return nil
+}
+
+// IsLoopback reports whether join refuses a server without --allow-loopback.
+func IsLoopback(server string) bool {
+	address, isAddress := addressOf(server)
+	return isAddress && address.IsLoopback()
+}
+
+// addressOf returns the address in the URL of a server. It returns false for a name, and for what is no
+// URL: the check of the kubeconfig explains that.
+func addressOf(server string) (netip.Addr, bool) {
+	parsed, err := url.Parse(server)
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	if parsed.Hostname() == "localhost" {
+		return netip.IPv6Loopback(), true
+	}
+	address, err := netip.ParseAddr(parsed.Hostname())
+	return address, err == nil
 }

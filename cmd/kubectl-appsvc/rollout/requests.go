@@ -14,6 +14,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
 )
 
@@ -41,7 +42,7 @@ func newRequest(o *hub.Options, r request) *cobra.Command {
 		Short:             r.short,
 		Long:              r.long,
 		Example:           r.example,
-		Args:              cobra.ExactArgs(1),
+		Args:              hub.Arguments(hub.App),
 		ValidArgsFunction: o.CompleteApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
 			h, err := o.Connect()
@@ -52,7 +53,7 @@ func newRequest(o *hub.Options, r request) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return o.Write(done + "\n")
+			return o.Write(output.Printable(done) + "\n")
 		},
 	}
 	command.Flags().Int64Var(&flags.revision, "revision", 0, "`number` of the revision that is meant: if another one is current, nothing is done")

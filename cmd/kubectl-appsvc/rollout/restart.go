@@ -20,7 +20,7 @@ func NewRestart(o *hub.Options) *cobra.Command {
 		Long: `Restart the pods by an annotation in spec.podAnnotations, as kubectl rollout restart does. This is
 a new revision, so it goes through the stages of spec.rollout like any other.`,
 		Example:           "  kubectl appsvc restart web",
-		Args:              cobra.ExactArgs(1),
+		Args:              hub.Arguments(hub.App),
 		ValidArgsFunction: o.CompleteApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
 			h, err := o.Connect()

@@ -17,7 +17,6 @@ func New(o *hub.Options, status *cobra.Command) *cobra.Command {
 		Long: `The rollout of an AppService brings an edit to its clusters in the stages of spec.rollout.
 Each command names the revision that it is about in an annotation of the AppService, so it
 never has an effect on a later edit.`,
-		Args: cobra.NoArgs,
 	}
 	command.AddCommand(
 		status, newHistory(o), newUndo(o), newApprove(o), newPromote(o),

@@ -11,7 +11,9 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/contents"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/history"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
 	"github.com/fleetwright/fleetwright/controllers/revision"
 )
@@ -40,7 +42,7 @@ nothing, because Argo CD or Flux would change it back.`,
 
   # Also restore the ConfigMaps and Secrets
   kubectl appsvc rollout undo web --configuration`,
-		Args:              cobra.ExactArgs(1),
+		Args:              hub.Arguments(hub.App),
 		ValidArgsFunction: o.CompleteApp(nil),
 		RunE: func(command *cobra.Command, args []string) error {
 			h, err := o.Connect()
@@ -72,11 +74,11 @@ func undo(ctx context.Context, o *hub.Options, h hub.Client, name string, reques
 	if err != nil {
 		return err
 	}
-	history, err := h.ReadHistory(ctx, app)
+	stored, err := h.ReadHistory(ctx, app)
 	if err != nil {
 		return err
 	}
-	to, err := undoTarget(app, history, request.number)
+	to, err := undoTarget(app, stored, request.number)
 	if err != nil {
 		return err
 	}
@@ -110,7 +112,7 @@ func undo(ctx context.Context, o *hub.Options, h hub.Client, name string, reques
 	if err := restoreTemplate(ctx, h, app, to.Template); err != nil {
 		return err
 	}
-	o.Say("appservice/%s: the spec has the template of revision %d again (%s)", name, to.Number, to.Template.Image)
+	o.Say("appservice/%s: the spec has the template of revision %d again (%s)", name, to.Number, output.Printable(to.Template.Image))
 	if len(different) > 0 {
 		o.Note("Revision %d had other content of %s. The present content stays, so this is a new revision; to restore that content too: %s",
 			to.Number, listResources(different), restore)
@@ -156,7 +158,7 @@ func checkKnown(stored revision.Stored) error {
 }
 
 // undoTarget returns the revision to which an undo returns. A number of 0 means the last good one.
-func undoTarget(app *v1alpha1.AppService, history []revision.Stored, number int64) (revision.Stored, error) {
+func undoTarget(app *v1alpha1.AppService, stored []revision.Stored, number int64) (revision.Stored, error) {
 	state := app.Status.Rollout
 	if number == 0 {
 		if err := checkCurrent(app); err != nil {
@@ -169,11 +171,11 @@ func undoTarget(app *v1alpha1.AppService, history []revision.Stored, number int6
 			return revision.Stored{}, fmt.Errorf("%s has no earlier revision that was good: choose one with --to-revision; see kubectl appsvc rollout history %s", app.Name, app.Name)
 		}
 	}
-	i := slices.IndexFunc(history, func(s revision.Stored) bool { return s.Number == number })
+	i := slices.IndexFunc(stored, func(s revision.Stored) bool { return s.Number == number })
 	if i < 0 {
-		return revision.Stored{}, errNoRevision(history, number)
+		return revision.Stored{}, history.NotStored(stored, number)
 	}
-	return history[i], checkKnown(history[i])
+	return stored[i], checkKnown(stored[i])
 }
 
 // gitOwners are the field managers of programs that apply what is in Git.

@@ -35,6 +35,7 @@ var (
 type browserFleet struct {
 	apps, clusters int
 	file           string
+	create         func(t *testing.T, apps, clusters int)
 }
 
 // TestBrowser runs page/test/*.test.mjs in a real browser. They change the objects on the hub
@@ -48,15 +49,24 @@ func TestBrowser(t *testing.T) {
 		createShop(t)
 		runBrowser(t, "small.test.mjs")
 	})
+	t.Run("rollouts", func(t *testing.T) {
+		clearHub(t)
+		createRollouts(t)
+		runBrowser(t, "rollouts.test.mjs")
+	})
 	// These are enough to fold the clusters, and more cells than fit in a window.
-	fleets := []browserFleet{{60, 60, "large.test.mjs"}}
+	edge := browserFleet{20, 160, "edge.test.mjs", createEdge}
+	if *full || *screenshots != "" {
+		edge.apps, edge.clusters = 50, 1000
+	}
+	fleets := []browserFleet{{60, 60, "large.test.mjs", createLarge}, edge}
 	if *full {
-		fleets = []browserFleet{{200, 200, "large.test.mjs"}, {20, 10_000, "huge.test.mjs"}}
+		fleets = []browserFleet{{200, 200, "large.test.mjs", createLarge}, edge, {20, 10_000, "huge.test.mjs", createLarge}}
 	}
 	for _, fleet := range fleets {
 		t.Run(fmt.Sprintf("%d applications on %d clusters", fleet.apps, fleet.clusters), func(t *testing.T) {
 			clearHub(t)
-			createLarge(t, fleet.apps, fleet.clusters)
+			fleet.create(t, fleet.apps, fleet.clusters)
 			runBrowser(t, fleet.file, fmt.Sprintf("UI_APPS=%d", fleet.apps), fmt.Sprintf("UI_CLUSTERS=%d", fleet.clusters), fmt.Sprintf("UI_FULL=%t", *full))
 		})
 	}
@@ -319,9 +329,20 @@ func summaryOf(entries []v1alpha1.ClusterStatus) v1alpha1.ClusterSummary {
 // createLarge creates applications that are Ready on all clusters, which are in ten regions.
 func createLarge(t *testing.T, apps, clusters int) {
 	t.Helper()
-	namespace := newNamespace(t)
+	createMany(t, newNamespace(t), apps, clusters, manyObjects{member: newLargeMember, app: newLargeApp})
+}
+
+// manyObjects returns the objects of a fleet by their numbers.
+type manyObjects struct {
+	member func(i int) *v1alpha1.MemberCluster
+	app    func(namespace string, i, clusters int) (*v1alpha1.AppService, []v1alpha1.ClusterStatus)
+}
+
+// createMany creates the objects of a fleet, some at once.
+func createMany(t *testing.T, namespace string, apps, clusters int, objects manyObjects) {
+	t.Helper()
 	createAll(t, clusters, func(ctx context.Context, i int) error {
-		member := newLargeMember(i)
+		member := objects.member(i)
 		created := member.DeepCopy()
 		if err := hub.Create(ctx, created); err != nil {
 			return err
@@ -330,7 +351,7 @@ func createLarge(t *testing.T, apps, clusters int) {
 		return hub.Status().Update(ctx, created)
 	})
 	createAll(t, apps, func(ctx context.Context, i int) error {
-		app, sliced := newLargeApp(namespace, i, clusters)
+		app, sliced := objects.app(namespace, i, clusters)
 		created := app.DeepCopy()
 		if err := hub.Create(ctx, created); err != nil {
 			return err
@@ -356,7 +377,7 @@ func createLarge(t *testing.T, apps, clusters int) {
 func createAll(t *testing.T, count int, create func(ctx context.Context, i int) error) {
 	t.Helper()
 	group, ctx := errgroup.WithContext(t.Context())
-	group.SetLimit(16)
+	group.SetLimit(8)
 	for i := range count {
 		group.Go(func() error { return create(ctx, i) })
 	}

@@ -5,37 +5,15 @@ import (
 	"strings"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
 )
 
 // appCommands returns the commands for an AppService: first those that its rollout waits for.
 func appCommands(app *v1alpha1.AppService, hubFlags []string) []Command {
 	line := commandLine{hubFlags: hubFlags, namespace: app.Namespace}
 	var commands []Command
-	add := func(purpose string, args ...string) {
-		commands = append(commands, line.plugin(purpose, append([]string{"rollout"}, args...)...))
-	}
-	rollout := &app.Status.Rollout
-	isOpen := rollout.IsOpen()
-	for _, stage := range rollout.Stages {
-		switch {
-		case !isOpen:
-		case stage.Phase == v1alpha1.StageAwaitingApproval:
-			add("approve the stage "+stage.Name, "approve", app.Name, "--stage="+stage.Name)
-		case stage.Phase == v1alpha1.StageSoaking:
-			add("end the stage "+stage.Name+" now", "promote", app.Name, "--stage="+stage.Name)
-		}
-	}
-	switch _, isPaused := app.Annotations[v1alpha1.AnnotationPause]; {
-	case isPaused:
-		add("continue the rollout", "resume", app.Name)
-	case isOpen || rollout.Phase == v1alpha1.RolloutProgressing:
-		add("pause the rollout", "pause", app.Name)
-	}
-	switch {
-	case isOpen && rollout.Phase == v1alpha1.RolloutProgressing:
-		add("abort the rollout", "abort", app.Name)
-	case rollout.Phase == v1alpha1.RolloutRolledBack, rollout.Phase == v1alpha1.RolloutHalted:
-		add("roll the revision out again", "retry", app.Name)
+	for _, request := range view.Requests(app) {
+		commands = append(commands, line.plugin(request.Purpose, append([]string{"rollout", request.Command, app.Name}, request.Flags...)...))
 	}
 	return append(commands,
 		line.plugin("show its state", "status", app.Name),

@@ -8,21 +8,28 @@ import (
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/explain"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/ui/timeline"
+	"github.com/fleetwright/fleetwright/controllers/revision"
 )
 
 // Detail is what the page shows of one AppService, of one of its clusters, or of a MemberCluster,
 // when a user opens it.
 type Detail struct {
-	Message    string          `json:"message,omitempty"`
-	Facts      []Fact          `json:"facts"`
-	Conditions []Condition     `json:"conditions"`
-	Revisions  []RevisionCount `json:"revisions,omitempty"`
-	Commands   []Command       `json:"commands"`
-	Events     []Event         `json:"events"`
+	Message string `json:"message,omitempty"`
+	// Timeline is the rollout of the current revision, or nil if there is none.
+	Timeline   *timeline.Timeline `json:"timeline,omitempty"`
+	Facts      []Fact             `json:"facts"`
+	Conditions []Condition        `json:"conditions"`
+	Revisions  []Revision         `json:"revisions,omitempty"`
+	// RevisionsProblem is why the stored revisions cannot be read.
+	RevisionsProblem string    `json:"revisionsProblem,omitempty"`
+	Commands         []Command `json:"commands"`
+	Events           []Event   `json:"events"`
 	// EventsProblem is why the events cannot be read.
 	EventsProblem string `json:"eventsProblem,omitempty"`
 }
@@ -42,28 +49,31 @@ type Condition struct {
 	Since   metav1.Time `json:"since"`
 }
 
-// RevisionCount is how many clusters are to run a revision, and what the revision is: of the spec,
-// stable, previous, failed.
-type RevisionCount struct {
-	Revision int64    `json:"revision"`
-	Clusters int      `json:"clusters"`
-	Roles    []string `json:"roles,omitempty"`
-}
-
 // Command is a command line that continues where the page ends, because the page changes nothing.
 type Command struct {
 	Purpose string `json:"purpose"`
 	Line    string `json:"line"`
 }
 
-// appDetail returns the detail of an AppService without events.
-func appDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, hubFlags []string) Detail {
+// past is what is known of what happened to an AppService.
+type past struct {
+	stored        []revision.Stored
+	storedProblem string
+	events        []corev1.Event
+	hasNoEvents   bool
+}
+
+// appDetail returns the detail of an AppService, without its list of events.
+func appDetail(app *v1alpha1.AppService, entries []v1alpha1.ClusterStatus, known past, hubFlags []string) Detail {
 	status := &app.Status
 	detail := Detail{
 		Message:    appOf(app, nil).Message,
 		Conditions: conditionsOf(status.Conditions),
-		Revisions:  revisionsOf(&status.Rollout, entries),
+		Revisions:  revisionsOf(&status.Rollout, entries, known.stored),
 		Commands:   appCommands(app, hubFlags),
+		Timeline:   timeline.Of(timeline.Input{App: app, Stored: known.stored, Events: known.events, HasNoEvents: known.hasNoEvents}),
+
+		RevisionsProblem: known.storedProblem,
 	}
 	detail.Facts = append(detail.Facts,
 		Fact{"image", app.Spec.Image},
@@ -183,35 +193,4 @@ func conditionsOf(conditions []metav1.Condition) []Condition {
 		shown = append(shown, Condition{Type: c.Type, Status: string(c.Status), Reason: c.Reason, Message: c.Message, Since: c.LastTransitionTime})
 	}
 	return shown
-}
-
-// revisionsOf returns the revisions that clusters are to run, or that have a role, newest first.
-func revisionsOf(rollout *v1alpha1.RolloutStatus, entries []v1alpha1.ClusterStatus) []RevisionCount {
-	counts := map[int64]*RevisionCount{}
-	count := func(revision int64) *RevisionCount {
-		if counts[revision] == nil {
-			counts[revision] = &RevisionCount{Revision: revision}
-		}
-		return counts[revision]
-	}
-	for _, role := range []struct {
-		name     string
-		revision int64
-	}{{"spec", rollout.Revision}, {"stable", rollout.StableRevision}, {"previous", rollout.PreviousRevision}, {"failed", rollout.FailedRevision}} {
-		if role.revision > 0 {
-			of := count(role.revision)
-			of.Roles = append(of.Roles, role.name)
-		}
-	}
-	for i := range entries {
-		if revision := entries[i].Revision; revision > 0 {
-			count(revision).Clusters++
-		}
-	}
-	var sorted []RevisionCount
-	for _, of := range counts {
-		sorted = append(sorted, *of)
-	}
-	slices.SortFunc(sorted, func(a, b RevisionCount) int { return cmp.Compare(b.Revision, a.Revision) })
-	return sorted
 }

@@ -21,15 +21,15 @@ func TestDetail(t *testing.T) {
 	west.Name, west.Labels = "west", map[string]string{"tier": "silver"}
 	members = append(members, *west)
 	compareGolden(t, "testdata/detail.json", map[string]Detail{
-		"application":                 appDetail(app, app.Status.Clusters, []string{"--context=prod"}),
+		"application":                 appDetail(app, app.Status.Clusters, past{}, []string{"--context=prod"}),
 		"cluster Unknown":             cellDetail(app, app.Status.Clusters, "south", members, []string{"--context=prod"}),
 		"cluster with autoscaler":     cellDetail(app, app.Status.Clusters, "north", members, nil),
 		"cluster not placed":          cellDetail(app, app.Status.Clusters, "west", members, nil),
 		"deletion waits":              cellDetail(deletedApp(), deletedApp().Status.Clusters, "south", members, nil),
 		"MemberCluster":               memberDetail(readyMember(), nil),
 		"MemberCluster not Ready":     memberDetail(lostMember(), []string{"--context=prod"}),
-		"application rolled back":     appDetail(rolledBack(), nil, nil),
-		"application without rollout": appDetail(unplacedApp(), nil, nil),
+		"application rolled back":     appDetail(rolledBack(), nil, past{}, nil),
+		"application without rollout": appDetail(unplacedApp(), nil, past{}, nil),
 	})
 }
 

@@ -16,6 +16,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+
+	hubclient "github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 )
 
 // page has the files that `make page` builds from page/src.
@@ -58,6 +60,7 @@ type Server struct {
 	token    string
 	fleet    *fleet
 	events   corev1client.EventsGetter
+	history  hubclient.Client
 	hubFlags []string
 }
 
@@ -71,6 +74,10 @@ func Listen(options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("configure the client of the hub: %w", err)
 	}
+	history, err := newHistoryClient(options.Config)
+	if err != nil {
+		return nil, fmt.Errorf("configure the client of the hub: %w", err)
+	}
 	if err := checkLoopback(options.Address); err != nil {
 		return nil, err
 	}
@@ -78,7 +85,7 @@ func Listen(options Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen on %s: %w", options.Address, err)
 	}
-	s := &Server{listener: listener, token: newToken(), fleet: fleet, events: events, hubFlags: options.HubFlags}
+	s := &Server{listener: listener, token: newToken(), fleet: fleet, events: events, history: history, hubFlags: options.HubFlags}
 	s.http = &http.Server{
 		Handler:           &guard{next: s.handler(), token: s.token, hosts: hostsOf(listener.Addr())},
 		ReadHeaderTimeout: 10 * time.Second,
@@ -108,21 +115,16 @@ func hostsOf(address net.Addr) []string {
 // URL returns the address of the page, with its token.
 func (s *Server) URL() string { return fmt.Sprintf("http://%s/#token=%s", s.listener.Addr(), s.token) }
 
-// Serve watches the hub and serves the page until the context ends, and then returns nil.
+// Serve watches the hub and serves the page until the context ends, and then returns nil. The watches
+// may end later: while the hub does not answer, those of client-go wait out their back-off.
 func (s *Server) Serve(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.http.BaseContext = func(net.Listener) context.Context { return ctx }
-	watching := make(chan struct{})
-	go func() {
-		defer close(watching)
-		s.fleet.run(ctx)
-	}()
+	go s.fleet.run(ctx)
 	stopped := context.AfterFunc(ctx, func() { _ = s.http.Close() })
 	defer stopped()
 	err := s.http.Serve(s.listener)
-	cancel()
-	<-watching
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}
@@ -135,6 +137,7 @@ func (s *Server) handler() http.Handler {
 	mux.HandleFunc(apiPrefix+"stream", s.stream)
 	mux.HandleFunc(apiPrefix+"app", s.appDetail)
 	mux.HandleFunc(apiPrefix+"cluster", s.clusterDetail)
+	mux.HandleFunc(apiPrefix+"changes", s.revisionChanges)
 	return mux
 }
 
@@ -226,11 +229,16 @@ func (s *Server) appDetail(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	entries := s.fleet.entries(app)
-	detail := appDetail(app, entries, s.hubFlags)
+	events, err := listEvents(r.Context(), s.events, "AppService", namespace, name)
 	if cluster != "" {
-		detail = cellDetail(app, entries, cluster, s.fleet.allMembers(), s.hubFlags)
+		answer(w, cellDetail(app, entries, cluster, s.fleet.allMembers(), s.hubFlags), events, err, cluster)
+		return
 	}
-	s.answer(w, r, detail, corev1.ObjectReference{Kind: "AppService", Namespace: namespace, Name: name}, cluster)
+	known := past{events: events, hasNoEvents: err != nil}
+	var storedErr error
+	known.stored, storedErr = s.readStored(r.Context(), app)
+	known.storedProblem = describeHistory(storedErr)
+	answer(w, appDetail(app, entries, known, s.hubFlags), events, err, "")
 }
 
 // clusterDetail answers with the [Detail] of a MemberCluster.
@@ -241,12 +249,12 @@ func (s *Server) clusterDetail(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, fmt.Sprintf("there is no MemberCluster %s any more, or you may not read it", name), http.StatusNotFound)
 		return
 	}
-	s.answer(w, r, memberDetail(member, s.hubFlags), corev1.ObjectReference{Kind: "MemberCluster", Name: name}, "")
+	events, err := listEvents(r.Context(), s.events, "MemberCluster", "", name)
+	answer(w, memberDetail(member, s.hubFlags), events, err, "")
 }
 
-// answer adds the events of an object to a detail, and writes it.
-func (s *Server) answer(w http.ResponseWriter, r *http.Request, detail Detail, of corev1.ObjectReference, cluster string) {
-	events, err := listEvents(r.Context(), s.events, of.Kind, of.Namespace, of.Name)
+// answer adds the events of an object to a detail, or why they could not be read, and writes it.
+func answer(w http.ResponseWriter, detail Detail, events []corev1.Event, err error, cluster string) {
 	if err != nil {
 		detail.EventsProblem = describeProblem("events", err)
 	}

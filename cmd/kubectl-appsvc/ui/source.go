@@ -14,6 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	hubclient "github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/hub"
 )
 
 // source is the informer of one kind, and why it cannot be listed or watched, if so.
@@ -81,9 +83,9 @@ func (s *source) state() Kind {
 func describeProblem(resource string, err error) string {
 	switch {
 	case apierrors.IsForbidden(err):
-		way := "ask an administrator of the hub for the ClusterRole fleetwright-view"
+		way := hubclient.MembersRole
 		if resource == "appservices" {
-			way += ", or show another namespace with --namespace"
+			way += ", or show a namespace that you may read with --namespace"
 		}
 		return fmt.Sprintf("you may not read %s: %s (%v)", resource, way, err)
 	case apierrors.IsUnauthorized(err):

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/duration"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 )
 
 // maxListed is the maximum number of clusters that are listed, unless all of them are asked for.
@@ -31,6 +32,8 @@ type Options struct {
 	All bool
 	// Notes are lines about the data, such as that it is old.
 	Notes []string
+	// HidesAges leaves out ages and remaining times, so that the text changes only with the state.
+	HidesAges bool
 }
 
 // Status renders the status of an AppService, whose entries are in status.clusters: the conditions,
@@ -68,11 +71,12 @@ func (o Options) writeHead(b *strings.Builder, app *v1alpha1.AppService) {
 		}
 	}
 	fmt.Fprintf(b, "%s/%s  %s  %d/%d clusters ready, %d/%d pods ready\n",
-		app.Namespace, app.Name, o.colored(color, state), sum.Ready, sum.Clusters, sum.ReadyReplicas, sum.Replicas)
+		output.Printable(app.Namespace), output.Printable(app.Name), o.colored(color, output.Printable(state)), sum.Ready, sum.Clusters, sum.ReadyReplicas, sum.Replicas)
 	o.writeWrapped(b, "  ", message)
 	o.writeWrapped(b, "  ", "image: "+app.Spec.Image)
 	for _, kind := range []string{v1alpha1.ConditionRolledOut, v1alpha1.ConditionPlaced, v1alpha1.ConditionSuspended} {
-		if c := meta.FindStatusCondition(app.Status.Conditions, kind); c != nil && c.Message != message && c.Message != "" {
+		// While a rollout runs, the message of Ready begins with that of RolledOut.
+		if c := meta.FindStatusCondition(app.Status.Conditions, kind); c != nil && !strings.Contains(message, c.Message) {
 			o.writeWrapped(b, "  ", kind+": "+c.Message)
 		}
 	}
@@ -96,7 +100,7 @@ func (o Options) writeConfiguration(b *strings.Builder, app *v1alpha1.AppService
 	configured := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionConfigured)
 	switch {
 	case configured != nil && configured.Status != metav1.ConditionTrue:
-		fmt.Fprintf(b, "\nConfiguration  %s\n", o.colored(yellow, configured.Reason))
+		fmt.Fprintf(b, "\nConfiguration  %s\n", o.colored(yellow, output.Printable(configured.Reason)))
 		if !isExplained { // it is about all sources together
 			lines = append(lines, configured.Message)
 		}
@@ -114,7 +118,7 @@ func (o Options) writeRollout(b *strings.Builder, app *v1alpha1.AppService) {
 	if len(state.Stages) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "\nRevision %d  %s%s\n", state.Revision, state.Phase, o.since(state.Since))
+	fmt.Fprintf(b, "\nRevision %d  %s%s\n", state.Revision, output.Printable(string(state.Phase)), o.since(state.Since))
 	if state.StableRevision != 0 && state.StableRevision != state.Revision {
 		fmt.Fprintf(b, "  the stable revision is %d\n", state.StableRevision)
 	}
@@ -137,16 +141,16 @@ func (o Options) writeRollout(b *strings.Builder, app *v1alpha1.AppService) {
 		case stage.Approved:
 			line += ", approved"
 		}
-		b.WriteString(line + "\n")
+		b.WriteString(line + o.soak(app, &stage) + "\n")
 	}
 	if next := NextCommand(app); next != "" {
-		fmt.Fprintf(b, "  next: %s\n", next)
+		fmt.Fprintf(b, "  next: %s\n", output.Printable(next))
 	}
 }
 
 // since returns how long ago a phase began.
 func (o Options) since(began *metav1.Time) string {
-	if began == nil {
+	if began == nil || o.HidesAges {
 		return ""
 	}
 	return " for " + duration.HumanDuration(o.Now.Sub(began.Time))
@@ -155,26 +159,21 @@ func (o Options) since(began *metav1.Time) string {
 // NextCommand returns the command that continues the rollout of an AppService, or "" if nobody has to
 // do anything.
 func NextCommand(app *v1alpha1.AppService) string {
-	rollout := func(command, flags string) string {
-		return fmt.Sprintf("kubectl appsvc rollout %s %s -n %s%s", command, app.Name, app.Namespace, flags)
-	}
-	state := app.Status.Rollout
-	switch {
-	case state.Phase == v1alpha1.RolloutRolledBack, state.Phase == v1alpha1.RolloutHalted:
-		correction := ", or correct the spec"
-		if len(app.Spec.Configuration) > 0 {
-			correction += ", or the content of its ConfigMaps and Secrets"
+	for _, request := range Requests(app) {
+		if !request.IsNeeded {
+			continue
 		}
-		return rollout("retry", "") + correction
-	case !state.IsOpen() && state.Phase != v1alpha1.RolloutProgressing:
-		return ""
-	case IsPaused(app):
-		return rollout("resume", "")
-	}
-	for _, stage := range state.Stages {
-		if stage.Phase == v1alpha1.StageAwaitingApproval {
-			return rollout("approve", fmt.Sprintf(" --stage %s --revision %d", quoted(stage.Name), state.Revision))
+		line := fmt.Sprintf("kubectl appsvc rollout %s %s -n %s", request.Command, app.Name, app.Namespace)
+		for _, flag := range request.Flags {
+			line += " " + quoted(flag)
 		}
+		if request.Command == "retry" {
+			line += ", or edit the spec"
+			if len(app.Spec.Configuration) > 0 {
+				line += ", or the content of its ConfigMaps and Secrets"
+			}
+		}
+		return line
 	}
 	return ""
 }
@@ -219,7 +218,7 @@ func (o Options) writeClusters(b *strings.Builder, app *v1alpha1.AppService) {
 		name = max(name, utf8.RuneCountInString(listed[i].Name))
 	}
 	if len(all) > 0 {
-		fmt.Fprintf(b, "\n%s\n", app.Name)
+		fmt.Fprintf(b, "\n%s\n", output.Printable(app.Name))
 	}
 	for i := range listed {
 		branch, stem := "├─ ", "│    "
@@ -256,7 +255,9 @@ func (o Options) writeCluster(b *strings.Builder, app *v1alpha1.AppService, entr
 	case v1alpha1.ClusterProgressing, v1alpha1.ClusterPending:
 		line += "  " + bar(entry.ReadyReplicas, entry.Replicas)
 	case v1alpha1.ClusterUnknown, v1alpha1.ClusterDetached:
-		line += "  as of " + duration.HumanDuration(o.Now.Sub(entry.LastTransitionTime.Time)) + " ago"
+		if !o.HidesAges {
+			line += "  as of " + duration.HumanDuration(o.Now.Sub(entry.LastTransitionTime.Time)) + " ago"
+		}
 	}
 	if desired := app.Status.Rollout.Revision; entry.Revision != 0 && entry.Revision != desired {
 		line += fmt.Sprintf("  revision %d", entry.Revision)

@@ -1,25 +1,20 @@
 package view_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/explain"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/view"
+	"github.com/fleetwright/fleetwright/internal/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // now is when the views are rendered.
 var now = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
@@ -43,19 +38,7 @@ func checkGolden(t *testing.T, name, got string) {
 			t.Errorf("%d columns: %s", columns, line)
 		}
 	}
-	file := filepath.Join("testdata", name+".txt")
-	if *update {
-		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatalf("%v: run go test with -update", err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got):\n%s", file, diff)
-	}
+	golden.Check(t, name, got)
 }
 
 // rollingOut is an AppService of which a stage waits for approval, one cluster cannot be reached, and

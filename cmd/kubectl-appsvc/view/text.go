@@ -5,13 +5,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 )
 
-// Wrap returns the lines of a text that have at most width characters, if its words are not longer.
+// Wrap returns the lines of a text that have at most width characters, if its words are not longer. The
+// text may be that of an object: characters that are not printable are left out.
 func Wrap(text string, width int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for _, word := range strings.Fields(output.Printable(text)) {
 		switch {
 		case line == "":
 			line = word
@@ -28,8 +30,9 @@ func Wrap(text string, width int) []string {
 	return append(lines, line)
 }
 
-// pad appends spaces to a text, so that it has at least width characters.
+// pad appends spaces to a text of an object, so that it has at least width characters.
 func pad(text string, width int) string {
+	text = output.Printable(text)
 	return text + strings.Repeat(" ", max(0, width-utf8.RuneCountInString(text)))
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/explain"
+	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/output"
 )
 
 // maxNames is the maximum number of clusters that are named for one explanation.
@@ -28,7 +29,8 @@ func Why(app *v1alpha1.AppService, clusters []explain.Cluster, o Options) string
 	}
 	var b strings.Builder
 	if len(clusters) > 1 {
-		fmt.Fprintf(&b, "%s/%s is placed on %d of %d clusters.\n\n", app.Namespace, app.Name, len(chosen), len(clusters))
+		name := output.Printable(app.Namespace + "/" + app.Name)
+		fmt.Fprintf(&b, "%s is placed on %d of %d clusters.\n\n", name, len(chosen), len(clusters))
 	}
 	o.writeExplanations(&b, chosen)
 	o.writeExplanations(&b, others)

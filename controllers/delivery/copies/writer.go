@@ -20,6 +20,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/configuration"
+	"github.com/fleetwright/fleetwright/controllers/delivery/memberpolicy"
 	"github.com/fleetwright/fleetwright/controllers/workload"
 )
 
@@ -140,10 +141,13 @@ func metadataOf(answer rest.Result) (*metav1.PartialObjectMetadata, error) {
 }
 
 // lookUpCopy returns the UID of a copy, or "" if there is no object of its name. If the object is
-// no copy of the AppService, the error is a [NotCopyError].
+// no copy of the AppService, the error is a [NotCopyError]; also if the policy of the member shows
+// only copies.
 func (w *Writer) lookUpCopy(ctx context.Context, object Object) (types.UID, error) {
 	found, err := w.lookUp(ctx, object.Namespace, object.Key)
 	switch {
+	case errors.Is(err, errNotLabelled):
+		return "", &NotCopyError{object.Key}
 	case found == nil:
 		return "", err
 	case !object.isCopy(found):
@@ -171,11 +175,14 @@ func (e *NotCopyError) Error() string {
 }
 
 // Delete deletes a copy if the Deployment owns it. Other managers may change the record in the
-// Deployment, so it is no reason to delete an object. A copy that is gone, or has another owner, is
-// success. If there is something to delete, verify is called just before the request, and its
-// error prevents it.
+// Deployment, so it is no reason to delete an object. It is success if a copy is gone, has another owner,
+// or is not shown by the policy of the member. If there is something to delete, verify is called just
+// before the request, and its error prevents it.
 func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deployment types.UID, verify func(context.Context) error) error {
 	found, err := w.lookUp(ctx, namespace, of)
+	if errors.Is(err, errNotLabelled) {
+		return nil
+	}
 	if found == nil {
 		return err
 	}
@@ -199,6 +206,9 @@ func (w *Writer) Delete(ctx context.Context, namespace string, of Key, deploymen
 	return describe("delete", of, err)
 }
 
+// errNotLabelled is returned for an object that the policy of the member does not show.
+var errNotLabelled = errors.New("the object has none of Fleetwright's labels")
+
 // lookUp returns the metadata of an object, or nil if it does not exist. They are in the response
 // to an empty patch, because Fleetwright may not read the object.
 func (w *Writer) lookUp(ctx context.Context, namespace string, of Key) (*metav1.PartialObjectMetadata, error) {
@@ -206,6 +216,9 @@ func (w *Writer) lookUp(ctx context.Context, namespace string, of Key) (*metav1.
 		Param("fieldManager", v1alpha1.ManagedBy).Body([]byte(`{}`)).Do(silent(ctx)))
 	if apierrors.IsNotFound(err) {
 		return nil, nil
+	}
+	if refusal := memberpolicy.RefusalOf(err); refusal != nil && refusal.Code == memberpolicy.NotLabelled {
+		return nil, errNotLabelled
 	}
 	if err != nil {
 		return nil, describe("look up", of, err)

@@ -2,9 +2,9 @@
 // pure: the caller lists pods and events, and this package chooses a reason and a message.
 //
 //	if message, refused := diagnosis.PodsRefused(deployment); refused { ... }
-//	reason, message := diagnosis.MostSevere(pods)
+//	failure := diagnosis.MostSevere(pods)
 //	if pod, count := diagnosis.WaitingForVolumes(pods); count > 0 {
-//		failure := diagnosis.MountFailure(eventsOf(pod))
+//		missing := diagnosis.MountFailure(eventsOf(pod))
 //	}
 //
 // # Invariants

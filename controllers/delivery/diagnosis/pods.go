@@ -29,48 +29,56 @@ var bySeverity = []string{
 	v1alpha1.ReasonPodsUnschedulable, v1alpha1.ReasonPodsNotReady,
 }
 
-// MostSevere returns the most severe failure of the pods, and how many pods have it. It returns
-// nothing if no pod has a failure. Pods that are being deleted do not count.
-func MostSevere(pods []corev1.Pod) (reason, message string) {
-	messages, counts, total := map[string]string{}, map[string]int{}, 0
+// Failure is why pods are not ready. The zero value is no failure.
+type Failure struct {
+	Reason, Message string
+	// Container is the container that fails, or "" if it is not a container.
+	Container string
+}
+
+// MostSevere returns the most severe failure of the pods. Its message says how many pods have it. Pods
+// that are being deleted do not count.
+func MostSevere(pods []corev1.Pod) Failure {
+	failures, counts, total := map[string]Failure{}, map[string]int{}, 0
 	for i := range pods {
 		if !pods[i].DeletionTimestamp.IsZero() {
 			continue
 		}
 		total++
-		failure, detail := podFailure(&pods[i])
-		if failure == "" {
+		failure := podFailure(&pods[i])
+		if failure.Reason == "" {
 			continue
 		}
-		counts[failure]++
-		if first, found := messages[failure]; !found || detail < first { // the order of pods is arbitrary
-			messages[failure] = detail
+		counts[failure.Reason]++
+		if first, found := failures[failure.Reason]; !found || failure.Message < first.Message { // the order of pods is arbitrary
+			failures[failure.Reason] = failure
 		}
 	}
-	for _, failure := range bySeverity {
-		if counts[failure] > 0 {
-			return failure, fmt.Sprintf("%d of %d pods: %s", counts[failure], total, messages[failure])
+	for _, reason := range bySeverity {
+		if failure, found := failures[reason]; found {
+			failure.Message = fmt.Sprintf("%d of %d pods: %s", counts[reason], total, failure.Message)
+			return failure
 		}
 	}
-	return "", ""
+	return Failure{}
 }
 
-// podFailure returns why one pod is not ready, or nothing.
-func podFailure(pod *corev1.Pod) (reason, message string) {
+// podFailure returns why one pod is not ready.
+func podFailure(pod *corev1.Pod) Failure {
 	for _, container := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if reason, message = containerFailure(&container); reason != "" {
-			return reason, fmt.Sprintf("container %s: %s", container.Name, message)
+		if reason, message := containerFailure(&container); reason != "" {
+			return Failure{reason, fmt.Sprintf("container %s: %s", container.Name, message), container.Name}
 		}
 	}
 	for _, c := range pod.Status.Conditions {
 		switch {
 		case c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse:
-			return v1alpha1.ReasonPodsUnschedulable, c.Message
+			return Failure{Reason: v1alpha1.ReasonPodsUnschedulable, Message: c.Message}
 		case c.Type == corev1.PodReady && c.Status == corev1.ConditionFalse && pod.Status.Phase == corev1.PodRunning:
-			return v1alpha1.ReasonPodsNotReady, "the containers are running but not ready"
+			return Failure{Reason: v1alpha1.ReasonPodsNotReady, Message: "the containers are running but not ready"}
 		}
 	}
-	return "", ""
+	return Failure{}
 }
 
 func containerFailure(container *corev1.ContainerStatus) (reason, message string) {

@@ -33,15 +33,15 @@ func pods(statuses ...corev1.PodStatus) []corev1.Pod {
 type diagnosed struct{ Reason, Message string }
 
 func mostSevereOf(statuses ...corev1.PodStatus) diagnosed {
-	reason, message := MostSevere(pods(statuses...))
-	return diagnosed{reason, message}
+	failure := MostSevere(pods(statuses...))
+	return diagnosed{failure.Reason, failure.Message}
 }
 
 func TestMostSevere(t *testing.T) {
 	for name, test := range podtest.Failures() {
 		t.Run(name, func(t *testing.T) {
-			want := diagnosed{test.Reason, "1 of 2 pods: " + test.Message}
-			if diff := cmp.Diff(want, mostSevereOf(podtest.Running(corev1.ConditionTrue), test.Pod)); diff != "" {
+			want := Failure{test.Reason, "1 of 2 pods: " + test.Message, test.Container}
+			if diff := cmp.Diff(want, MostSevere(pods(podtest.Running(corev1.ConditionTrue), test.Pod))); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -61,8 +61,8 @@ func TestMostSevere(t *testing.T) {
 	t.Run("does not count pods that are being deleted", func(t *testing.T) {
 		all := pods(podtest.Crashing(1, "Error"), podtest.Crashing(1, "Error"), podtest.Waiting("ErrImagePull", "no"))
 		all[2].DeletionTimestamp = new(metav1.Now())
-		reason, message := MostSevere(all)
-		if diff := cmp.Diff(diagnosed{v1alpha1.ReasonCrashLoopBackOff, "2 of 2 pods: container app: it terminated with exit code 1 (Error)"}, diagnosed{reason, message}); diff != "" {
+		want := Failure{v1alpha1.ReasonCrashLoopBackOff, "2 of 2 pods: container app: it terminated with exit code 1 (Error)", "app"}
+		if diff := cmp.Diff(want, MostSevere(all)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})

@@ -11,6 +11,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 
@@ -26,6 +27,17 @@ func (m *Member) adopt(ctx context.Context, step Step) error {
 		return m.replaceLists(ctx, step.Object, step.Desired)
 	}
 	return m.applyTo(ctx, step.Object, step.Desired)
+}
+
+// CheckAdoption returns an error if the member does not let Fleetwright change an object. Nothing is
+// changed.
+func (m *Member) CheckAdoption(ctx context.Context, existing client.Object) error {
+	asked := existing.DeepCopyObject().(client.Object)
+	err := m.Client.Patch(ctx, asked, client.RawPatch(types.MergePatchType, []byte(`{}`)), client.FieldOwner(v1alpha1.ManagedBy), client.DryRunAll)
+	if err != nil {
+		return fmt.Errorf("ask whether %s %s can be adopted: %w", KindOf(existing), existing.GetName(), err)
+	}
+	return nil
 }
 
 // replaceLists replaces the lists of an object that server-side apply would merge: the containers

@@ -9,9 +9,9 @@ import (
 	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
-// detachedGrace is how long a deletion waits for a Detached cluster. A MemberCluster that was
+// DetachedGrace is how long a deletion waits for a Detached cluster. A MemberCluster that was
 // deleted by hand is created again well within this time.
-const detachedGrace = 30 * time.Second
+const DetachedGrace = 30 * time.Second
 
 // planEntry returns the entry plan of one cluster, or nil if its entry ends. mostLeaving and
 // highestPlacement return the results of mostReplicasLeaving and highestPlacement.
@@ -54,7 +54,7 @@ func (in *Input) IsRemoving(entry v1alpha1.ClusterStatus) bool {
 
 // detachedEntry returns the entry of a cluster whose MemberCluster is deleted or has no Secret. Its
 // workload keeps running. The entry ends (the result is nil) when the AppService has been deleted
-// for detachedGrace or the cluster is abandoned. If a removal was decided and the MemberCluster
+// for DetachedGrace or the cluster is abandoned. If a removal was decided and the MemberCluster
 // still exists, the MemberCluster must have a tombstone first.
 // docs/decisions/detached-clusters-do-not-count.md says why.
 func (in *Input) detachedEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.ClusterStatus) *v1alpha1.ClusterStatus {
@@ -73,7 +73,7 @@ func (in *Input) detachedEntry(entry v1alpha1.ClusterStatus, previous *v1alpha1.
 // to return.
 func (in *Input) IsDetachmentOver(entry *v1alpha1.ClusterStatus) bool {
 	return entry.Phase == v1alpha1.ClusterDetached &&
-		(in.Abandoned[entry.Name] || in.App.IsDeleting() && in.Now.Sub(entry.LastTransitionTime.Time) >= detachedGrace)
+		(in.Abandoned[entry.Name] || in.App.IsDeleting() && in.Now.Sub(entry.LastTransitionTime.Time) >= DetachedGrace)
 }
 
 // NeedsTombstone reports whether a Detached cluster may return with a workload whose removal was

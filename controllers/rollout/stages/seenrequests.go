@@ -39,9 +39,13 @@ func (r *Rollout) recordRequests() {
 	}
 }
 
-// reportRefused adds the requests for a stage that were set too early to the errors, once it is known which
-// stages the status has.
+// reportRefused adds the requests for a stage that were set too early to the errors, once it is known
+// which stages the status has. A completed stage needs none: the spec may have returned to a revision
+// that had them.
 func (r *Rollout) reportRefused(s *stage) {
+	if s.status.Phase == v1alpha1.StageCompleted {
+		return
+	}
 	number := strconv.FormatInt(r.status.Revision, 10)
 	if s.status.ApprovalRefused {
 		r.requests.report(v1alpha1.AnnotationApprove, number+"/"+s.Name, RequestTooEarly)

@@ -57,7 +57,7 @@ func (e *Environment) StartOperator(ctx context.Context, hub environment.Cluster
 	if err := e.deploy(ctx, started.api, replicas, args); err != nil {
 		return nil, fmt.Errorf("deploy the operator: %w", err)
 	}
-	if err := environment.Await(ctx, time.Minute, "the operator to be ready", started.ready); err != nil {
+	if err := environment.Await(ctx, environment.StartTimeout, "the operator to be ready", started.ready); err != nil {
 		log := started.Log()
 		err = errors.Join(err, started.Kill(context.WithoutCancel(ctx)))
 		return nil, fmt.Errorf("start the operator: %w; its log ends:\n%s", err, environment.Tail(log, 10))

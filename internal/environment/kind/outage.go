@@ -50,7 +50,7 @@ func (c *cluster) start(ctx context.Context) error {
 	case has != string(c.read("address")):
 		return fmt.Errorf("its address was %s, and is %s now", c.read("address"), has)
 	}
-	return environment.Await(ctx, 2*time.Minute, "cluster "+c.name+" to be back", func(ctx context.Context) error {
+	return environment.Await(ctx, environment.StartTimeout, "cluster "+c.name+" to be back", func(ctx context.Context) error {
 		if err := c.Ready(ctx); err != nil {
 			return err
 		}

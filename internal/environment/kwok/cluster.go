@@ -83,7 +83,7 @@ func (c *cluster) create(ctx context.Context) error {
 		return err
 	}
 	// Not with --wait, which returns no error when it fails.
-	if err := c.kwokctl(ctx, config, "create", "cluster", "--config", "-", "--kubeconfig", "", "--timeout", "60s"); err != nil {
+	if err := c.kwokctl(ctx, config, "create", "cluster", "--config", "-", "--kubeconfig", "", "--timeout", environment.StartTimeout.String()); err != nil {
 		return errors.Join(err, c.checkPorts())
 	}
 	if err := os.WriteFile(c.marker(), nil, 0o600); err != nil {
@@ -98,9 +98,6 @@ const completeMarker = "complete"
 
 func (c *cluster) marker() string { return filepath.Join(c.dir, completeMarker) }
 
-// startTimeout is the longest time until a cluster is ready on a busy machine.
-const startTimeout = 2 * time.Minute
-
 // complete adds missing nodes and waits until the cluster is ready. The controller manager, the
 // scheduler and kwok exit when the API server does not respond for some ten seconds, and the API
 // server when etcd does not. Only complete restarts them. It stops waiting when another program
@@ -112,7 +109,7 @@ func (c *cluster) complete(ctx context.Context) error {
 	}
 	scaled := false
 	var taken error
-	err = environment.Await(ctx, startTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
+	err = environment.Await(ctx, environment.StartTimeout, "cluster "+c.name+" to be ready", func(ctx context.Context) error {
 		unavailable := c.checkAPIServer(ctx, client)
 		if unavailable != nil && c.hasServers() {
 			return unavailable
@@ -154,6 +151,8 @@ func (c *cluster) startDead(ctx context.Context) error {
 			return err
 		}
 	}
+	// kwokctl waits for an API server that has exited as for one that is slow. After a short time,
+	// complete starts the dead again, or waits for the slow.
 	return c.kwokctl(ctx, nil, "start", "cluster", "--timeout", "30s")
 }
 
@@ -241,7 +240,12 @@ func (c *cluster) Stop(ctx context.Context) error {
 
 // Start is part of [environment.Cluster].
 func (c *cluster) Start(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	endTurn, err := awaitTurn(ctx)
+	if err != nil {
+		return err
+	}
+	defer endTurn()
+	ctx, cancel := context.WithTimeout(ctx, environment.StartTimeout)
 	defer cancel()
 	if err := c.start(ctx); err != nil {
 		return fmt.Errorf("start cluster %s: %w%s", c.name, err, c.diagnosis(err))

@@ -4,11 +4,16 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/fleetwright/fleetwright/internal/environment"
 )
+
+// PodLog is the only line in the log of a simulated pod.
+const PodLog = "this pod is simulated by kwok: no program runs in it, and this is its whole log"
 
 // stages defines what kwok does to nodes and pods.
 //
@@ -64,5 +69,29 @@ func (c *cluster) configuration() ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode the configuration: %w", err)
 	}
-	return slices.Concat(content, []byte("\n---\n"), stages), nil
+	log, err := writePodLog(filepath.Dir(policy))
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(content, []byte("\n---\n"), log, []byte("\n---\n"), stages), nil
+}
+
+// writePodLog writes the log that every simulated pod has into a directory, in the format of the
+// Container Runtime Interface. It returns the configuration of kwok that names it.
+func writePodLog(dir string) ([]byte, error) {
+	file := filepath.Join(dir, "pod.log")
+	line := time.Now().UTC().Format(time.RFC3339Nano) + " stdout F " + PodLog + "\n"
+	if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+		return nil, fmt.Errorf("write the log of simulated pods: %w", err)
+	}
+	content, err := json.Marshal(map[string]any{
+		"apiVersion": "kwok.x-k8s.io/v1alpha1",
+		"kind":       "ClusterLogs",
+		"metadata":   map[string]any{"name": "simulated"},
+		"spec":       map[string]any{"logs": []any{map[string]any{"logsFile": file}}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("encode the configuration of logs: %w", err)
+	}
+	return content, nil
 }

@@ -97,6 +97,11 @@ const createAttempts = 3
 // Create is part of [environment.Environment].
 func (e *Environment) Create(ctx context.Context, name string) (environment.Cluster, error) {
 	c := e.cluster(name)
+	endTurn, err := awaitTurn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer endTurn()
 	for attempt := 1; ; attempt++ {
 		if err := c.Delete(ctx); err != nil {
 			return nil, err

@@ -14,7 +14,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/fleetwright/fleetwright/internal/environment"
 )
@@ -93,7 +92,7 @@ func (e *Environment) startReplica(ctx context.Context, replica int, kubeconfig 
 			cancel(fmt.Errorf("it exited: %w", err))
 		}
 	}()
-	return environment.Await(ctx, 30*time.Second, "the operator to be ready", func(ctx context.Context) error {
+	return environment.Await(ctx, environment.StartTimeout, "the operator to be ready", func(ctx context.Context) error {
 		_, err := get(ctx, "http://"+address(1)+"/readyz")
 		return err
 	})

@@ -74,24 +74,12 @@ var claims = struct {
 }{}
 
 // claim reports whether no other process has taken the port for a program that does not listen yet.
-// Suites start at the same time, and their offsets may be close to each other. The lock of a file
-// ends with this process.
+// Suites start at the same time, and their offsets may be close to each other. The claim ends with
+// this process.
 func claim(port int) bool {
-	cache, err := os.UserCacheDir()
+	file, err := lock("ports", strconv.Itoa(port))
 	if err != nil {
-		return true // there is nowhere to say so
-	}
-	dir := filepath.Join(cache, "fleetwright", "ports")
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return true
-	}
-	file, err := os.OpenFile(filepath.Join(dir, strconv.Itoa(port)), os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return true
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		_ = file.Close()
-		return false
+		return !errors.Is(err, syscall.EWOULDBLOCK) // otherwise there is nowhere to say so
 	}
 	claims.mu.Lock()
 	defer claims.mu.Unlock()

@@ -14,8 +14,8 @@ const NotFound = `rpc error: code = NotFound desc = failed to pull and unpack im
 
 // Failure is a pod that is not ready, with its expected diagnosis.
 type Failure struct {
-	Pod             corev1.PodStatus
-	Reason, Message string
+	Pod                        corev1.PodStatus
+	Reason, Message, Container string
 }
 
 // Failures returns a failure of each kind, by name.
@@ -23,43 +23,43 @@ func Failures() map[string]Failure {
 	return map[string]Failure{
 		"image pull in back-off": {
 			Waiting("ImagePullBackOff", `Back-off pulling image "web:1": ErrImagePull: `+NotFound),
-			v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + NotFound,
+			v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + NotFound, "app",
 		},
 		"image pull failed": {
 			Waiting("ErrImagePull", NotFound),
-			v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + NotFound,
+			v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: ` + NotFound, "app",
 		},
 		"invalid image name": {
 			Waiting("InvalidImageName", `Failed to apply default image tag "WEB"`),
-			v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: Failed to apply default image tag "WEB"`,
+			v1alpha1.ReasonImagePullBackOff, `container app: image "web:1" cannot be pulled: Failed to apply default image tag "WEB"`, "app",
 		},
 		"image pull of an init container failed": {
 			Initializing(Waiting("ErrImagePull", NotFound)),
-			v1alpha1.ReasonImagePullBackOff, `container init: image "web:1" cannot be pulled: ` + NotFound,
+			v1alpha1.ReasonImagePullBackOff, `container init: image "web:1" cannot be pulled: ` + NotFound, "init",
 		},
 		"missing Secret": {
 			Waiting("CreateContainerConfigError", `secret "db" not found`),
-			v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`,
+			v1alpha1.ReasonContainerConfig, `container app: secret "db" not found`, "app",
 		},
 		"crash loop": {
 			Crashing(137, "OOMKilled"),
-			v1alpha1.ReasonCrashLoopBackOff, "container app: it terminated with exit code 137 (OOMKilled)",
+			v1alpha1.ReasonCrashLoopBackOff, "container app: it terminated with exit code 137 (OOMKilled)", "app",
 		},
 		"first crash": {
 			Terminated(1, "Error", "panic: no"),
-			v1alpha1.ReasonCrashLoopBackOff, "container app: it terminated with exit code 1 (Error): panic: no",
+			v1alpha1.ReasonCrashLoopBackOff, "container app: it terminated with exit code 1 (Error): panic: no", "app",
 		},
 		"crash loop without an exit code": {
 			Waiting("CrashLoopBackOff", "back-off"),
-			v1alpha1.ReasonCrashLoopBackOff, "container app: it terminates repeatedly",
+			v1alpha1.ReasonCrashLoopBackOff, "container app: it terminates repeatedly", "app",
 		},
 		"no node": {
 			Unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
-			v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu.",
+			v1alpha1.ReasonPodsUnschedulable, "0/3 nodes are available: 3 Insufficient cpu.", "",
 		},
 		"running but not ready": {
 			Running(corev1.ConditionFalse),
-			v1alpha1.ReasonPodsNotReady, "the containers are running but not ready",
+			v1alpha1.ReasonPodsNotReady, "the containers are running but not ready", "",
 		},
 	}
 }

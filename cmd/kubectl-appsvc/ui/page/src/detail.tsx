@@ -1,8 +1,10 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { clock } from "./banner";
-import { Bar } from "./matrix";
+import { Revisions } from "./changes";
+import { Bar } from "./heads";
 import { notPlacedInWords, type Fleet } from "./model";
 import { readDetail } from "./server";
+import { RolloutTimeline } from "./timeline";
 import type { App, Detail, Stage } from "./types";
 import { age, gates, inWords, signs } from "./words";
 
@@ -91,8 +93,9 @@ export function DetailPanel({ token, fleet, target, now, onClose }: Props) {
       {row && <Summary app={row.app} cluster={target.cluster} now={now} />}
       {problem && <p class="problem">{problem}</p>}
       {detail?.message && <p class="message">{detail.message}</p>}
-      {row && !target.cluster && <Stages app={row.app} now={now} />}
-      {detail ? <Body detail={detail} now={now} /> : !problem && <p class="muted">Reading…</p>}
+      {row && !target.cluster && !detail && <Stages app={row.app} now={now} />}
+      {detail?.timeline && <RolloutTimeline timeline={detail.timeline} now={now} />}
+      {detail ? <Body token={token} target={target} detail={detail} now={now} /> : !problem && <p class="muted">Reading…</p>}
     </aside>
   );
 }
@@ -124,6 +127,7 @@ function Chip({ phase }: { phase: App["phase"] }) {
   );
 }
 
+// Stages shows what the matrix knows of a rollout, until its timeline is read, or if it cannot be read.
 function Stages({ app, now }: { app: App; now: number }) {
   const { rollout } = app;
   if (!rollout?.stages) return null;
@@ -155,7 +159,7 @@ function Stages({ app, now }: { app: App; now: number }) {
 
 const isCurrent = (stage: Stage) => ["AwaitingApproval", "Progressing", "Soaking"].includes(stage.phase);
 
-function Body({ detail, now }: { detail: Detail; now: number }) {
+function Body({ token, target, detail, now }: { token: string; target: Target; detail: Detail; now: number }) {
   return (
     <>
       {detail.commands.length > 0 && (
@@ -179,17 +183,15 @@ function Body({ detail, now }: { detail: Detail; now: number }) {
           </dl>
         </section>
       )}
-      {detail.revisions && (
-        <section>
-          <h3>Revisions</h3>
-          <ul class="revisions">
-            {detail.revisions.map((revision) => (
-              <li key={revision.revision}>
-                <b>{revision.revision}</b> on {revision.clusters} clusters {revision.roles && <span class="muted">({revision.roles.join(", ")})</span>}
-              </li>
-            ))}
-          </ul>
-        </section>
+      {target.app && !target.cluster && (detail.revisions || detail.revisionsProblem) && (
+        <Revisions
+          key={`${target.app.namespace}/${target.app.name}`}
+          token={token}
+          app={target.app}
+          revisions={detail.revisions ?? []}
+          problem={detail.revisionsProblem}
+          now={now}
+        />
       )}
       {detail.conditions.length > 0 && (
         <section>

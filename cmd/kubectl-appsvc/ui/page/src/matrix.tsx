@@ -1,20 +1,31 @@
-import type { ComponentChildren } from "preact";
-import { memo } from "preact/compat";
-import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
+import { ClusterCell, RegionCell } from "./cells";
 import type { Target } from "./detail";
-import { fold, notPlacedInWords, type Column, type Row } from "./model";
-import type { Cluster } from "./types";
-import { age, inWords, secondLine, signs } from "./words";
+import { AppHead, Head, idOf } from "./heads";
+import type { Column, Row } from "./model";
+import { lineLength } from "./name";
+
 
 // Sizes in pixels. style.css has the same ones. Only the cells that can be seen are in the
 // document, so they must be known.
 const columnWidth = 134;
 const rowHeight = 46;
-const headHeight = 62;
+const lowHead = 62;
+const nameHeight = 18; // of the second line of a name
 const wideHead = 330;
-const narrowHead = 230;
-const narrowBelow = 900;
 const overscan = 3;
+
+// headWidthOf returns the width of the heads of rows in a matrix that is so wide.
+function headWidthOf(width: number): number {
+  if (width < 500) return 190;
+  return width < 900 ? 230 : wideHead;
+}
+
+// headHeightOf returns the height of the heads of columns. Long names of clusters have two lines.
+function headHeightOf(columns: Column[]): number {
+  const isLong = columns.some((column) => column.kind === "cluster" && column.cluster.name.length > lineLength);
+  return isLong ? lowHead + nameHeight : lowHead;
+}
 
 interface Props {
   rows: Row[];
@@ -77,7 +88,9 @@ export function Matrix({ rows, columns, now, target, onOpen, onToggle }: Props) 
   const scroller = useRef<HTMLDivElement>(null);
   const view = useView(scroller);
   const [active, setActive] = useState<Active>({ row: "", column: "" });
-  const headWidth = view.width < narrowBelow ? narrowHead : wideHead;
+  const headWidth = headWidthOf(view.width);
+  const headHeight = useMemo(() => headHeightOf(columns), [columns]);
+  const heads = { width: headWidth, height: headHeight };
   const [top, bottom] = range(view.top, view.height - headHeight, rowHeight, rows.length);
   const [left, right] = range(view.left, view.width - headWidth, columnWidth, columns.length);
   const visible = columns.slice(left, right);
@@ -87,7 +100,7 @@ export function Matrix({ rows, columns, now, target, onOpen, onToggle }: Props) 
   const move = (row: number, column: number) => {
     const at = { row: clamp(row, -1, rows.length - 1), column: clamp(column, -1, columns.length - 1) };
     setActive({ row: rows[at.row]?.key ?? "", column: columns[at.column]?.key ?? "" });
-    reveal(scroller.current!, at.row, at.column, headWidth);
+    reveal(scroller.current!, at.row, at.column, heads);
   };
   const activate = (row: Row | undefined, column: Column | undefined) => {
     if (column?.kind === "region") onToggle(column.region);
@@ -130,18 +143,27 @@ export function Matrix({ rows, columns, now, target, onOpen, onToggle }: Props) 
   useEffect(() => {
     if (active.column && !columns.some((column) => column.key === active.column)) setActive({ ...active, column: "" });
   }, [columns]);
+  // What a link opens may be far away.
+  const isEmpty = rows.length === 0;
+  useEffect(() => {
+    if (!target || isEmpty) return;
+    const row = rows.findIndex(({ app }) => app.namespace === target.app?.namespace && app.name === target.app.name);
+    const column = columns.findIndex((c) => c.kind === "cluster" && c.cluster.name === target.cluster);
+    reveal(scroller.current!, row < 0 ? undefined : row, column < 0 ? undefined : column, heads);
+  }, [target, isEmpty]);
 
   return (
     <div class="scroller" ref={scroller}>
       <table
         id="matrix"
+        class={headWidth < wideHead ? "narrow" : ""}
         role="grid"
         aria-label="Applications by cluster. The arrow keys move, Enter opens."
         aria-rowcount={rows.length + 1}
         aria-colcount={columns.length + 1}
         aria-activedescendant={idOf(active.row, active.column)}
         tabIndex={0}
-        style={{ width: `${headWidth + columns.length * columnWidth}px` }}
+        style={{ width: `${headWidth + columns.length * columnWidth}px`, "--head": `${headHeight}px` }}
         onKeyDown={onKeyDown}
         onClick={onClick}
       >
@@ -169,7 +191,7 @@ export function Matrix({ rows, columns, now, target, onOpen, onToggle }: Props) 
           {top > 0 && <tr aria-hidden="true" style={{ height: `${top * rowHeight}px` }} />}
           {rows.slice(top, bottom).map((row, i) => (
             <tr key={row.key} aria-rowindex={top + i + 2} class={target?.app && row.key === `${target.app.namespace}/${target.app.name}` ? "open" : ""}>
-              <AppHead row={row} isActive={isActive(active, row.key, "")} />
+              <AppHead row={row} isActive={isActive(active, row.key, "")} isNarrow={headWidth < wideHead} />
               <Spacer width={before} />
               {visible.map((column, j) =>
                 column.kind === "cluster" ? (
@@ -189,7 +211,6 @@ export function Matrix({ rows, columns, now, target, onOpen, onToggle }: Props) 
 }
 
 const clamp = (value: number, low: number, high: number) => Math.max(low, Math.min(high, value));
-const idOf = (row: string, column: string) => `cell:${row}:${column}`;
 const isActive = (active: Active, row: string, column: string) => (active.row === row && active.column === column ? " active" : "");
 
 // Spacer stands in for the columns that cannot be seen.
@@ -197,192 +218,12 @@ function Spacer({ width }: { width: number }) {
   return width > 0 ? <td aria-hidden="true" class="spacer" /> : null;
 }
 
-// reveal scrolls so that a cell can be seen. The heads cover a part of the scrolling element, and
-// can always be seen themselves.
-function reveal(scroller: HTMLElement, row: number, column: number, headWidth: number) {
-  if (row < 0) {
-    scroller.scrollTop = 0;
-  } else {
-    const start = row * rowHeight;
-    const end = start + rowHeight - (scroller.clientHeight - headHeight);
-    scroller.scrollTop = clamp(scroller.scrollTop, end, start);
-  }
-  if (column < 0) {
-    scroller.scrollLeft = 0;
-  } else {
-    const start = column * columnWidth;
-    const end = start + columnWidth - (scroller.clientWidth - headWidth);
-    scroller.scrollLeft = clamp(scroller.scrollLeft, end, start);
-  }
+// reveal scrolls so that a cell can be seen, and not in a direction that is undefined. The heads cover
+// a part of the scrolling element, and can always be seen themselves.
+function reveal(scroller: HTMLElement, row: number | undefined, column: number | undefined, heads: { width: number; height: number }) {
+  if (row !== undefined) scroller.scrollTop = row < 0 ? 0 : nearest(scroller.scrollTop, row * rowHeight, rowHeight, scroller.clientHeight - heads.height);
+  if (column !== undefined) scroller.scrollLeft = column < 0 ? 0 : nearest(scroller.scrollLeft, column * columnWidth, columnWidth, scroller.clientWidth - heads.width);
 }
 
-interface HeadProps {
-  column: Column;
-  index: number;
-  isActive: string;
-  now: number;
-}
-
-const Head = memo(function Head({ column, index, isActive, now }: HeadProps) {
-  const common = { id: idOf("", column.key), scope: "col" as const, "aria-colindex": index, "data-row": "", "data-column": column.key };
-  if (column.kind === "region") {
-    const bad = column.clusters.filter((cluster) => cluster.ready !== "True").length;
-    return (
-      <th {...common} class={`head region${isActive}`} aria-expanded={column.open} title={column.open ? "Fold the region" : "Show the clusters of the region"}>
-        <b>
-          <span aria-hidden="true">{column.open ? "▾" : "▸"}</span> {column.region || "no region"}
-        </b>
-        <small>{column.clusters.length} clusters</small>
-        <small class={bad ? "bad" : "good"}>{bad ? `✕ ${bad} not Ready` : "✓ all Ready"}</small>
-      </th>
-    );
-  }
-  const { cluster } = column;
-  return (
-    <th {...common} class={`head ${cluster.ready === "True" ? "" : "not-ready"}${isActive}`} title={headTitle(cluster)}>
-      <b>{cluster.name}</b>
-      <small>{[cluster.region, cluster.version].filter(Boolean).join(" · ") || "\u00a0"}</small>
-      <small class={cluster.ready === "True" ? "good" : "bad"}>{readiness(cluster, now)}</small>
-    </th>
-  );
-});
-
-function readiness(cluster: Cluster, now: number): string {
-  const cordon = cluster.cordoned ? " · cordoned" : cluster.taints?.length ? " · tainted" : "";
-  if (cluster.ready === "True") return `✓ Ready${cordon}`;
-  return `✕ ${inWords(cluster.reason ?? "not a member")} ${age(cluster.since, now)}${cordon}`;
-}
-
-function headTitle(cluster: Cluster): string {
-  const taints = cluster.taints?.length ? `\ntaints: ${cluster.taints.join(", ")}` : "";
-  const cordon = cluster.cordoned ? "\ncordoned: gets no new applications" : "";
-  return `${cluster.name}\n${cluster.ready === "True" ? "Ready" : `not Ready: ${cluster.reason ?? ""}`}${cordon}${taints}`;
-}
-
-const AppHead = memo(function AppHead({ row, isActive }: { row: Row; isActive: string }) {
-  const { app } = row;
-  const marks = [app.suspended && "suspended", app.deleting && "deleting"].filter(Boolean).join(", ");
-  const stage = app.rollout?.stages?.find((s) => ["AwaitingApproval", "Progressing", "Soaking"].includes(s.phase));
-  const state = marks || (app.phase === "Ready" && app.reason === "Ready" ? "" : inWords(app.reason ?? app.phase));
-  return (
-    <th id={idOf(row.key, "")} class={`app ${app.phase}${isActive}`} scope="row" aria-colindex={1} data-row={row.key} data-column="" title={app.message}>
-      <span class="line">
-        <span class="sign" aria-hidden="true">
-          {signs[app.phase]}
-        </span>
-        <b>{app.name}</b> <span class="namespace">{app.namespace}</span>
-        <span class="count">
-          {app.ready}/{app.clusters}
-          <span class="hidden"> clusters Ready, {app.phase}</span>
-        </span>
-      </span>
-      <span class="line">
-        <Bar done={app.upToDate} of={app.clusters} label={`${app.upToDate} of ${app.clusters} clusters run revision ${app.revision ?? 0}`}>
-          {app.revision ? `r${app.revision} ` : ""}
-          {app.upToDate}/{app.clusters}
-        </Bar>
-        <span class="state">{stage && app.rollout?.phase === "Progressing" ? `${stage.name}: ${inWords(stage.phase)}` : state}</span>
-      </span>
-    </th>
-  );
-});
-
-// Bar shows a share, as a bar and in numbers.
-export function Bar({ done, of, label, children }: { done: number; of: number; label: string; children: ComponentChildren }) {
-  return (
-    <span class="progress" role="img" aria-label={label} title={label}>
-      <span class="bar">
-        <span style={{ width: `${of ? Math.round((100 * done) / of) : 0}%` }} />
-      </span>
-      <span class="number" aria-hidden="true">
-        {children}
-      </span>
-    </span>
-  );
-}
-
-interface CellProps {
-  row: Row;
-  cluster: Cluster;
-  column: string;
-  index: number;
-  isActive: string;
-  now: number;
-}
-
-// A cell is drawn again only if its text may differ: the ages of cells that are Ready do not show.
-const ClusterCell = memo(
-  function ClusterCell({ row, cluster, column, index, isActive, now }: CellProps) {
-    const common = { id: idOf(row.key, column), role: "gridcell" as const, "aria-colindex": index, "data-row": row.key, "data-column": column };
-    const cell = row.cells.get(cluster.name);
-    if (!cell) {
-      const why = notPlacedInWords(row.app, cluster.name);
-      return (
-        <td {...common} class={`cell none${isActive}`} title={why.long}>
-          <span class="box">
-            <span class="number">not placed</span>
-            {why.short && <span class="why">{why.short}</span>}
-          </span>
-        </td>
-      );
-    }
-    const why = secondLine(cell, now);
-    const isOld = cell.revision !== undefined && cell.revision !== row.app.revision && cell.phase !== "Removing";
-    return (
-      <td {...common} class={`cell ${cell.phase}${isActive}`} title={`${row.key} on ${cluster.name}: ${cell.phase}${why ? `, ${why}` : ""}`}>
-        <span class="box">
-          <span class="number">
-            <span class="sign" aria-hidden="true">
-              {signs[cell.phase]}
-            </span>
-            <span class="hidden">{cell.phase}, </span>
-            {cell.ready}/{cell.wanted}
-            {isOld && <span class="old"> r{cell.revision}</span>}
-          </span>
-          {why && <span class="why">{why}</span>}
-        </span>
-      </td>
-    );
-  },
-  (before, after) => {
-    const ages = before.row.cells.get(before.cluster.name)?.phase === "Unknown";
-    return before.row === after.row && before.cluster === after.cluster && before.index === after.index && before.isActive === after.isActive && (!ages || before.now === after.now);
-  },
-);
-
-interface RegionProps {
-  row: Row;
-  clusters: Cluster[];
-  column: string;
-  index: number;
-  isActive: string;
-}
-
-const RegionCell = memo(function RegionCell({ row, clusters, column, index, isActive }: RegionProps) {
-  const folded = fold(row, clusters);
-  const common = { id: idOf(row.key, column), role: "gridcell" as const, "aria-colindex": index, "data-row": row.key, "data-column": column };
-  if (!folded.phase) {
-    return (
-      <td {...common} class={`cell none${isActive}`}>
-        <span class="box">
-          <span class="number">not placed</span>
-        </span>
-      </td>
-    );
-  }
-  const bad = folded.bad.map(([phase, count]) => `${count} ${phase}`).join(", ");
-  return (
-    <td {...common} class={`cell ${folded.phase}${isActive}`} title={`${folded.ready} of ${folded.placed} clusters Ready${bad && `, ${bad}`}`}>
-      <span class="box">
-        <span class="number">
-          <span class="sign" aria-hidden="true">
-            {signs[folded.phase]}
-          </span>
-          <span class="hidden">{folded.phase}, clusters Ready: </span>
-          {folded.ready}/{folded.placed}
-        </span>
-        {bad && <span class="why">{bad}</span>}
-      </span>
-    </td>
-  );
-});
+// nearest returns the nearest position of scrolling from which an item can be seen as a whole.
+const nearest = (position: number, start: number, size: number, visible: number) => clamp(position, start + size - visible, start);

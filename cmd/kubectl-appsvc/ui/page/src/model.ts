@@ -1,4 +1,5 @@
 // The state of the page, and what is derived from it. Everything here is pure.
+import { addCounts, type Counts } from "./shares";
 import type { App, Cell, Change, Cluster, Excluded, Hub, Phase } from "./types";
 import { excludedInWords, inWords, worstFirst } from "./words";
 
@@ -11,7 +12,9 @@ export interface Row {
   app: App;
   cells: Map<string, Cell>;
   // How many of its clusters are in each phase.
-  phases: Map<Phase, number>;
+  phases: Counts;
+  // The cells that are Failed or Unknown: those that need attention.
+  troubled: Cell[];
 }
 
 export interface Fleet {
@@ -25,11 +28,13 @@ export const emptyFleet: Fleet = { hub: { lastAnswer: "", kinds: [] }, rows: new
 export function rowOf(app: App): Row {
   const cells = new Map<string, Cell>();
   const phases = new Map<Phase, number>();
+  const troubled: Cell[] = [];
   for (const cell of app.cells) {
     cells.set(cell.cluster, cell);
     phases.set(cell.phase, (phases.get(cell.phase) ?? 0) + 1);
+    if (cell.phase === "Failed" || cell.phase === "Unknown") troubled.push(cell);
   }
-  return { key: `${app.namespace}/${app.name}`, app, cells, phases };
+  return { key: `${app.namespace}/${app.name}`, app, cells, phases, troubled };
 }
 
 // joinParts returns the change that two parts of it are.
@@ -113,9 +118,19 @@ export function filterRows(fleet: Fleet, filter: Filter): Row[] {
   );
   const byName = (a: Row, b: Row) => (a.key < b.key ? -1 : 1);
   if (filter.order === "name") return rows.sort(byName);
-  const rank = (row: Row) => worstFirst.indexOf(row.app.phase);
-  const bad = (row: Row) => row.phases.get(row.app.phase) ?? 0;
-  return rows.sort((a, b) => rank(a) - rank(b) || bad(b) - bad(a) || byName(a, b));
+  return rows.sort((a, b) => compareNeeds(a, b) || byName(a, b));
+}
+
+// compareNeeds compares how much two applications need attention: by the number of clusters where they
+// are Failed, then by that of each better phase. One that is Failed as a whole, such as one that no
+// cluster fits, is Failed at least once.
+function compareNeeds(a: Row, b: Row): number {
+  const count = (row: Row, phase: Phase) => Math.max(row.phases.get(phase) ?? 0, row.app.phase === phase ? 1 : 0);
+  for (const phase of worstFirst) {
+    const more = phase === "Ready" ? 0 : count(b, phase) - count(a, phase);
+    if (more !== 0) return more;
+  }
+  return 0;
 }
 
 // Column is a cluster, or all clusters of a region.
@@ -150,60 +165,87 @@ function matchesCluster(cluster: Cluster, text: string): boolean {
   return cluster.name.includes(wanted) || (cluster.region ?? "").includes(wanted) || cluster.labels?.[wanted] !== undefined;
 }
 
-const isBad = (cluster: Cluster) => cluster.ready !== "True";
+// Need is how much a column needs attention.
+interface Need {
+  failed: number;
+  notReady: number;
+  unknown: number;
+}
 
-// columnsOf returns the columns that a filter shows. Many clusters are folded by region, except the
-// regions that are open.
-export function columnsOf(all: Cluster[], filter: Pick<Filter, "cluster" | "order">, open: ReadonlySet<string>): Column[] {
-  const clusters = all.filter((cluster) => matchesCluster(cluster, filter.cluster));
+// needsOf returns how much each cluster needs attention, by what these applications say of it. Clusters
+// without an entry need none.
+export function needsOf(rows: Row[], clusters: Cluster[]): Map<string, Need> {
+  const needs = new Map<string, Need>();
+  const of = (name: string) => {
+    let need = needs.get(name);
+    if (!need) needs.set(name, (need = { failed: 0, notReady: 0, unknown: 0 }));
+    return need;
+  };
+  for (const cluster of clusters) if (cluster.ready !== "True") of(cluster.name).notReady = 1;
+  for (const row of rows) {
+    for (const cell of row.troubled) of(cell.cluster)[cell.phase === "Failed" ? "failed" : "unknown"]++;
+  }
+  return needs;
+}
+
+const compareNeed = (a: Need, b: Need) => b.failed - a.failed || b.notReady - a.notReady || b.unknown - a.unknown;
+
+// Region has the clusters of a region, by name.
+export interface Region {
+  name: string;
+  clusters: Cluster[];
+}
+
+// regionsOf returns the regions of the clusters that a filter shows.
+export function regionsOf(all: Cluster[], filter: Pick<Filter, "cluster">): Region[] {
   const regions = new Map<string, Cluster[]>();
-  for (const cluster of clusters) {
-    const region = cluster.region ?? "";
-    const of = regions.get(region);
+  for (const cluster of all) {
+    if (!matchesCluster(cluster, filter.cluster)) continue;
+    const of = regions.get(cluster.region ?? "");
     if (of) of.push(cluster);
-    else regions.set(region, [cluster]);
+    else regions.set(cluster.region ?? "", [cluster]);
   }
-  const worst = filter.order === "worst";
-  const names = [...regions.keys()].sort((a, b) => {
-    const bad = (region: string) => (regions.get(region)!.some(isBad) ? 0 : 1);
-    return (worst ? bad(a) - bad(b) : 0) || (a < b ? -1 : 1);
-  });
-  const folded = clusters.length > foldAbove;
-  return names.flatMap((region): Column[] => {
-    const of = regions.get(region)!;
-    of.sort((a, b) => (worst ? Number(isBad(b)) - Number(isBad(a)) : 0) || (a.name < b.name ? -1 : 1));
-    const columns = of.map((cluster): Column => ({ kind: "cluster", key: `c/${cluster.name}`, cluster }));
-    if (!folded) return columns;
-    const isOpen = open.has(region);
-    const head: Column = { kind: "region", key: `r/${region}`, region, clusters: of, open: isOpen };
-    return isOpen ? [head, ...columns] : [head];
+  return [...regions].map(([name, clusters]) => ({ name, clusters: clusters.sort((a, b) => (a.name < b.name ? -1 : 1)) }));
+}
+
+// columnsOf returns the columns, in the order in which they need attention, or by name. Many clusters
+// are folded by region, except the regions that are open.
+export function columnsOf(regions: Region[], order: Filter["order"], needs: ReadonlyMap<string, Need>, open: ReadonlySet<string>): Column[] {
+  const none: Need = { failed: 0, notReady: 0, unknown: 0 };
+  const needOf = (clusters: Cluster[]) =>
+    clusters.reduce((total, { name }) => {
+      const need = needs.get(name) ?? none;
+      return { failed: total.failed + need.failed, notReady: total.notReady + need.notReady, unknown: total.unknown + need.unknown };
+    }, none);
+  const sorted = <T>(items: T[], clustersOf: (item: T) => Cluster[], nameOf: (item: T) => string): T[] =>
+    items
+      .map((item) => ({ item, need: needOf(clustersOf(item)) }))
+      .sort((a, b) => (order === "worst" ? compareNeed(a.need, b.need) : 0) || (nameOf(a.item) < nameOf(b.item) ? -1 : 1))
+      .map(({ item }) => item);
+  const isFolded = regions.reduce((count, { clusters }) => count + clusters.length, 0) > foldAbove;
+  return sorted(regions, (region) => region.clusters, (region) => region.name).flatMap(({ name, clusters }): Column[] => {
+    const isOpen = open.has(name);
+    const head: Column = { kind: "region", key: `r/${name}`, region: name, clusters, open: isOpen };
+    if (isFolded && !isOpen) return [head];
+    const ordered = sorted(clusters, (cluster) => [cluster], (cluster) => cluster.name);
+    const columns = ordered.map((cluster): Column => ({ kind: "cluster", key: `c/${cluster.name}`, cluster }));
+    return isFolded ? [head, ...columns] : columns;
   });
 }
 
-// Folded is an application on all clusters of a region.
-export interface Folded {
-  // The worst phase; undefined if it is on none of them.
-  phase?: Phase;
-  ready: number;
-  placed: number;
-  // How many of them are in each phase, worst first, without Ready.
-  bad: [Phase, number][];
-}
-
-export function fold(row: Row, clusters: Cluster[]): Folded {
+// fold returns on how many clusters of a region an application is in each phase.
+export function fold(row: Row, clusters: Cluster[]): Counts {
   const counts = new Map<Phase, number>();
-  let placed = 0;
   for (const cluster of clusters) {
-    const cell = row.cells.get(cluster.name);
-    if (!cell) continue;
-    placed++;
-    counts.set(cell.phase, (counts.get(cell.phase) ?? 0) + 1);
+    const phase = row.cells.get(cluster.name)?.phase;
+    if (phase) counts.set(phase, (counts.get(phase) ?? 0) + 1);
   }
-  const bad = worstFirst.flatMap((phase): [Phase, number][] => {
-    const count = counts.get(phase);
-    return phase !== "Ready" && count ? [[phase, count]] : [];
-  });
-  return { phase: placed === 0 ? undefined : (bad[0]?.[0] ?? "Ready"), ready: counts.get("Ready") ?? 0, placed, bad };
+  return counts;
+}
+
+// totalOf returns on how many clusters all of the applications are in each phase.
+export function totalOf(rows: Row[]): Counts {
+  return rows.reduce((total, row) => addCounts(total, row.phases), new Map<Phase, number>());
 }
 
 // whyNotPlaced returns why an application is not placed on a cluster. The status names only three

@@ -2,10 +2,11 @@ import { useCallback, useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { Banner } from "./banner";
 import { DetailPanel, type Target } from "./detail";
 import { Matrix } from "./matrix";
-import { allClusters, announce, apply, columnsOf, emptyFleet, filterRows, noFilter, phaseCounts, type Fleet, type Filter } from "./model";
+import { allClusters, announce, apply, columnsOf, emptyFleet, filterRows, needsOf, phaseCounts, regionsOf, totalOf, type Fleet } from "./model";
 import { follow, type Connection } from "./server";
 import { Toolbar } from "./toolbar";
 import type { Cluster } from "./types";
+import { useView } from "./view";
 
 const clockInterval = 1_000;
 const announceInterval = 3_000;
@@ -72,36 +73,48 @@ function useAnnouncement(fleet: Fleet): string {
 export function Page({ token }: { token: string }) {
   const { fleet, connection, heard } = useFleet(token);
   const now = useNow();
-  const [filter, setFilter] = useState<Filter>(noFilter);
-  const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
-  const [target, setTarget] = useState<Target>();
+  const [{ filter, open, target }, change] = useView();
   const announcement = useAnnouncement(fleet);
   const rows = useMemo(() => filterRows(fleet, filter), [fleet.rows, filter]);
   const clusters = useClusters(fleet);
-  const columns = useMemo(() => columnsOf(clusters, filter, open), [clusters, filter.cluster, filter.order, open]);
+  const regions = useMemo(() => regionsOf(clusters, filter), [clusters, filter.cluster]);
+  const columns = useMemo(() => columnsOf(regions, filter.order, needsOf(rows, clusters), open), [regions, filter.order, rows, open]);
   const counts = useMemo(() => phaseCounts(fleet.rows.values()), [fleet.rows]);
-  const toggle = useCallback((region: string) => setOpen((last) => toggled(last, region)), []);
-  const close = useCallback(() => {
-    setTarget(undefined);
-    document.getElementById("matrix")?.focus();
-  }, []);
+  const total = useMemo(() => totalOf(rows), [rows]);
+  const toggle = useCallback((region: string) => change({ open: toggled(open, region) }), [open]);
+  const show = useCallback((next: Target) => change({ target: next }), []);
+  const close = useCallback(() => change({ target: undefined }), []);
+  useTitle(target);
 
   if (connection === "refused") return <Refused />;
+  const isOpen = target !== undefined && fleet !== emptyFleet;
   const isStale = connection === "lost" || Boolean(fleet.hub.problem || fleet.hub.operatorProblem);
   return (
-    <div class={target ? "page with-detail" : "page"}>
-      <Toolbar fleet={fleet} filter={filter} counts={counts} shown={rows.length} onFilter={setFilter} connection={connection} heard={heard} />
+    <div class={isOpen ? "page with-detail" : "page"}>
+      <Toolbar fleet={fleet} filter={filter} counts={counts} total={total} shown={rows.length} onFilter={(next, isTyped) => change({ filter: next }, isTyped)} connection={connection} heard={heard} />
       <Banner hub={fleet.hub} connection={connection} heard={heard} now={now} />
       <main class={isStale ? "stale" : ""}>
-        <Matrix rows={rows} columns={columns} now={now} onOpen={setTarget} onToggle={toggle} target={target} />
+        <Matrix rows={rows} columns={columns} now={now} onOpen={show} onToggle={toggle} target={target} />
         <Empty fleet={fleet} shown={rows.length} connection={connection} />
       </main>
-      {target && <DetailPanel token={token} fleet={fleet} target={target} now={now} onClose={close} />}
+      {isOpen && <DetailPanel token={token} fleet={fleet} target={target} now={now} onClose={close} />}
       <p class="hidden" role="status" aria-live="polite">
         {announcement}
       </p>
     </div>
   );
+}
+
+// useTitle names what is open in the title of the tab, and gives the focus back when the panel closes.
+function useTitle(target: Target | undefined) {
+  const wasOpen = useRef(false);
+  useEffect(() => {
+    const { app, cluster } = target ?? {};
+    const words = [app && `${app.namespace}/${app.name}`, cluster].filter(Boolean).join(" on ");
+    document.title = words ? `${words} · Fleet` : "Fleet";
+    if (!target && wasOpen.current) document.getElementById("matrix")?.focus();
+    wasOpen.current = target !== undefined;
+  }, [target]);
 }
 
 function toggled(set: ReadonlySet<string>, value: string): ReadonlySet<string> {
@@ -124,6 +137,11 @@ function Refused() {
       <p>
         Open the URL that <code>kubectl appsvc ui</code> printed. Each start of the command has another token.
       </p>
+      {location.hash && (
+        <p>
+          To see what this link shows, add <code>{`&${location.hash.slice(1)}`}</code> to that URL.
+        </p>
+      )}
     </div>
   );
 }

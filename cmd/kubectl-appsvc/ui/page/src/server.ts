@@ -1,19 +1,23 @@
 // Requests to the server that sent this page.
 import { joinParts } from "./model";
-import type { Change, Detail } from "./types";
+import type { Change, Changes, Detail } from "./types";
 
 const tokenKey = "token";
 // The server says something every five seconds, even if nothing changes.
 const silence = 15_000;
 const retryAfter = 2_000;
 
-// takeToken returns the token of the URL, and removes it from the address bar. A reload finds it in
-// the storage of this tab, which other ports of this machine cannot read.
+// takeToken returns the token of the URL, and removes it from the address bar. What the page is to show
+// stays there. A reload finds the token in the storage of this tab, which other ports of this machine
+// cannot read.
 export function takeToken(): string {
-  const match = /^#token=([A-Za-z0-9]+)$/.exec(location.hash);
-  if (match?.[1]) {
-    sessionStorage.setItem(tokenKey, match[1]);
-    history.replaceState(null, "", location.pathname);
+  const parts = location.hash.slice(1).split("&");
+  const isToken = (part: string) => part.startsWith(`${tokenKey}=`);
+  const token = parts.find(isToken)?.slice(tokenKey.length + 1);
+  if (token !== undefined) {
+    if (/^[A-Za-z0-9]+$/.test(token)) sessionStorage.setItem(tokenKey, token);
+    const rest = parts.filter((part) => !isToken(part)).join("&");
+    history.replaceState(null, "", location.pathname + (rest && `#${rest}`));
   }
   return sessionStorage.getItem(tokenKey) ?? "";
 }
@@ -106,4 +110,12 @@ export async function readDetail(token: string, target: { app?: { namespace: str
   const response = await fetch(`/api/${target.app ? "app" : "cluster"}?${query}`, { headers: authorization(token), signal });
   if (!response.ok) throw new Error((await response.text()).trim());
   return (await response.json()) as Detail;
+}
+
+// readChanges reads what a revision changed.
+export async function readChanges(token: string, app: { namespace: string; name: string }, revision: number, signal: AbortSignal): Promise<Changes> {
+  const query = new URLSearchParams({ namespace: app.namespace, name: app.name, revision: String(revision) });
+  const response = await fetch(`/api/changes?${query}`, { headers: authorization(token), signal });
+  if (!response.ok) throw new Error((await response.text()).trim());
+  return (await response.json()) as Changes;
 }

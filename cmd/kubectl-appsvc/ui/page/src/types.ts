@@ -99,11 +99,53 @@ export interface Change {
   gone?: string[];
 }
 
+export type StepState = "Done" | "Current" | "Failed" | "Pending" | "Skipped";
+
+export interface Moment {
+  text: string;
+  state: StepState;
+  time?: string;
+  until?: string;
+}
+
+export interface Step {
+  name: string;
+  state: StepState;
+  clusters?: { all: number; upToDate: number; available: number; failed?: number };
+  moments?: Moment[];
+}
+
+export interface Timeline {
+  revision: number;
+  image?: string;
+  phase: string;
+  steps: Step[];
+  notes?: string[];
+}
+
+export interface Revision {
+  revision: number;
+  stored?: boolean;
+  image?: string;
+  time?: string;
+  before?: number;
+  changed?: string[];
+  clusters: number;
+  states?: string[];
+}
+
+export interface Changes {
+  diff: string;
+  cut?: boolean;
+}
+
 export interface Detail {
   message?: string;
+  timeline?: Timeline;
   facts: { name: string; value: string }[];
   conditions: { type: string; status: string; reason?: string; message?: string; since: string }[];
-  revisions?: { revision: number; clusters: number; roles?: string[] }[];
+  revisions?: Revision[];
+  revisionsProblem?: string;
   commands: { purpose: string; line: string }[];
   events: { time: string; warning?: boolean; reason: string; message: string; count?: number }[];
   eventsProblem?: string;

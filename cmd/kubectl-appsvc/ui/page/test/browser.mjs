@@ -1,5 +1,6 @@
 // What the tests in a browser share. ../../browser_test.go starts them.
 import assert from "node:assert/strict";
+import { mkdir } from "node:fs/promises";
 import { after, afterEach, before } from "node:test";
 import { chromium } from "playwright-core";
 
@@ -53,6 +54,14 @@ export async function opened(page) {
   await page.locator(".live.open").waitFor();
   await page.locator("td.cell").first().waitFor();
   return page;
+}
+
+// screenshot writes a picture for the documents, if they are wanted.
+export async function screenshot(page, name) {
+  const directory = process.env.UI_SCREENSHOTS;
+  if (!directory) return;
+  await mkdir(directory, { recursive: true });
+  await page.screenshot({ path: `${directory}/${name}.png` });
 }
 
 export const cell = (page, app, cluster) => page.locator(`td[data-row="${app}"][data-column="c/${cluster}"]`);

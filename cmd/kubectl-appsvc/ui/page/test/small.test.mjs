@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { mkdir } from "node:fs/promises";
 import { test } from "node:test";
-import { cell, control, launch, loseCluster, opened, origin, patchStatus, read, renewLease, url, useBrowser } from "./browser.mjs";
+import { cell, control, launch, loseCluster, opened, origin, patchStatus, read, renewLease, screenshot, url, useBrowser } from "./browser.mjs";
+import { contrasts, faults } from "./layout.mjs";
 
 const shared = useBrowser();
 
@@ -31,6 +31,58 @@ test("the token leaves the address bar, and a reload finds it", async () => {
   assert.equal(page.url(), `${origin}/`);
   await page.reload();
   await opened(page);
+});
+
+test("a link has the filters and the panel, never the token, and the buttons for back and forward work", async () => {
+  const page = await opened(await shared.open());
+  const apps = () => page.locator("th.app b").allInnerTexts();
+  await page.getByRole("button", { name: /Failed 2/ }).click();
+  assert.equal(page.url(), `${origin}/#phase=Failed`);
+  await page.getByLabel("Labels").fill("team=shop");
+  await cell(page, "shop/checkout", "eu-west").click();
+  const title = page.locator(".detail h2");
+  await title.filter({ hasText: "shop/checkout on eu-west" }).waitFor();
+  const link = page.url();
+  assert.equal(link, `${origin}/#phase=Failed&labels=team%3Dshop&app=shop/checkout&cluster=eu-west`);
+  await page.goBack();
+  await title.waitFor({ state: "detached" });
+  assert.deepEqual(await apps(), ["checkout"]);
+  await page.goBack();
+  await page.locator("th.app", { hasText: "search" }).waitFor();
+  assert.equal(page.url(), `${origin}/`);
+  await page.goForward();
+  await page.goForward();
+  await title.waitFor();
+  assert.equal(page.url(), link);
+  await page.reload();
+  await title.waitFor();
+  assert.deepEqual(await apps(), ["checkout"]);
+
+  const other = await shared.open({}, `${url}&${link.split("#")[1]}`);
+  await other.locator(".detail h2", { hasText: "shop/checkout on eu-west" }).waitFor();
+  await opened(other);
+  assert.equal(other.url(), link);
+  assert.equal(await other.getByLabel("Labels").inputValue(), "team=shop");
+});
+
+test("broken and unknown values of a link are ignored", async () => {
+  const page = await opened(await shared.open({}, `${url}&phase=Broken&order=name&app=../../api&cluster=%00&colour=red`));
+  assert.equal(page.url(), `${origin}/#order=name`);
+  assert.equal((await page.locator("th.app").count()), 9);
+  assert.equal(await page.locator(".detail").count(), 0);
+  await page.evaluate(() => (location.hash = "#app=shop/gone"));
+  await page.locator(".detail .problem").waitFor();
+  shared.errors = shared.errors.filter((error) => !error.includes("404"));
+});
+
+test("the URL of another start of the command is read in the same tab, too", async () => {
+  const page = await shared.open({}, url.replace(/token=.*/, "token=WRONG&order=name"));
+  await page.getByText("This page needs its token").waitFor();
+  await page.getByText("&order=name").waitFor();
+  await page.evaluate((hash) => (location.hash = hash), `#${url.split("#")[1]}&order=name`);
+  await opened(page);
+  assert.equal(page.url(), `${origin}/#order=name`);
+  shared.errors = shared.errors.filter((error) => !error.includes("401"));
 });
 
 test("a filter by phase, text, label, namespace and cluster", async () => {
@@ -63,11 +115,11 @@ test("a click shows the message, the events and the command", async () => {
   await detail.getByText("kubectl appsvc why checkout eu-west --namespace=shop --context=demo").waitFor();
 
   await page.locator("th.app", { hasText: "web" }).click();
-  await detail.getByText("kubectl appsvc rollout approve web --stage=eu --namespace=shop --context=demo").waitFor();
-  const stages = await detail.locator(".stage").allInnerTexts();
-  assert.match(stages[0], /us\s*2\/2\s*completed; soaks 10 min/);
-  assert.match(stages[1], /eu\s*0\/3\s*awaits approval, \dm/);
-  assert.match(await detail.locator(".revisions").innerText(), /5 on 2 clusters \(spec\)\s*4 on 5 clusters \(stable\)/);
+  await detail.getByText("kubectl appsvc rollout approve web --stage eu --revision 5 --namespace=shop --context=demo").waitFor();
+  const stages = await detail.locator(".timeline > li").allInnerTexts();
+  assert.match(stages[1], /stage us\s*2\/2\s*time not known\s*the stage began/);
+  assert.match(stages[2], /stage eu\s*0\/3\s*since [\d:]+\s*waits for approval/);
+  assert.match(await detail.locator(".revisions").innerText(), /5\s*not stored\s*on 2 clusters · current\s*4\s*not stored\s*on 5 clusters · stable/);
 
   await page.locator('th[data-column="c/us-west"]').click();
   await detail.getByText("kubectl appsvc uncordon us-west --context=demo").waitFor();
@@ -120,79 +172,63 @@ test("the matrix is a grid with rows, columns and heads", async () => {
   assert.equal(await grid.getByRole("gridcell").count(), 63);
 });
 
-// The contrast of WCAG 2, of all text that is drawn on one colour.
-const contrasts = () => {
+// The contrast of the borders of controls with what is around them.
+const borders = () => {
   const channel = (c) => ((c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
-  const parse = (color) => color.match(/[\d.]+/g).map(Number);
-  const luminance = ([r, g, b]) => 0.2126 * channel(r) + 0.7152 * channel(g) + 0.0722 * channel(b);
+  const luminance = (color) => [0.2126, 0.7152, 0.0722].reduce((sum, factor, i) => sum + factor * channel(Number(color.match(/[\d.]+/g)[i])), 0);
   const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-  const backs = (element) => {
-    for (let at = element; at; at = at.parentElement) {
-      const style = getComputedStyle(at);
-      if (style.backgroundImage !== "none") return style.backgroundImage.match(/rgb\([^)]*\)/g).map(parse);
-      const color = parse(style.backgroundColor);
-      if (color.length === 3 || color[3] > 0) return [color];
-    }
-    return [[255, 255, 255]];
-  };
-  const low = [];
-  for (const element of document.querySelectorAll("#page *")) {
-    const own = [...element.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
-    if (!own || element.closest(".hidden") || element.disabled) continue;
-    const text = luminance(parse(getComputedStyle(element).color));
-    const worst = Math.min(...backs(element).map((back) => contrast(text, luminance(back))));
-    if (worst < 4.5) low.push(`${element.className || element.tagName} "${element.textContent.trim()}": ${worst.toFixed(2)}`);
-  }
-  return low;
-};
-
-// What sticks out of the window, and cells or controls that overlap.
-const faults = () => {
-  const found = [];
-  if (document.documentElement.scrollWidth > innerWidth) found.push(`the page is ${document.documentElement.scrollWidth} pixels wide`);
-  const boxes = (selector) => [...document.querySelectorAll(selector)].map((element) => ({ element, box: element.getBoundingClientRect() }));
-  for (const { element, box } of boxes(".toolbar *, .banner, .detail *")) {
-    const isHidden = box.width === 0 || element.closest(".hidden");
-    const scrolls = element.closest(".detail") !== null;
-    if (!isHidden && (box.left < -0.5 || box.right > innerWidth + 0.5 || (!scrolls && box.bottom > innerHeight))) found.push(`${element.className || element.tagName} sticks out`);
-  }
-  for (const selector of [".toolbar label, .toolbar .chip, .toolbar h1, .totals, .live", "tbody .box", "thead th.head"]) {
-    const all = boxes(selector);
-    for (const [i, a] of all.entries()) {
-      for (const b of all.slice(i + 1)) {
-        const wide = Math.min(a.box.right, b.box.right) - Math.max(a.box.left, b.box.left);
-        const high = Math.min(a.box.bottom, b.box.bottom) - Math.max(a.box.top, b.box.top);
-        if (wide > 0.5 && high > 0.5) found.push(`"${a.element.innerText}" overlaps "${b.element.innerText}"`);
-      }
-    }
-  }
-  const main = document.querySelector("main").getBoundingClientRect();
-  if (main.height < 200) found.push(`the matrix is ${main.height} pixels high`);
-  return found;
+  const around = luminance(getComputedStyle(document.querySelector(".toolbar")).backgroundColor);
+  return [...document.querySelectorAll("input, select, .fold, .close, .command button")].flatMap((element) => {
+    const { borderTopColor, backgroundColor } = getComputedStyle(element);
+    const worst = Math.min(contrast(luminance(borderTopColor), around), contrast(luminance(borderTopColor), luminance(backgroundColor)));
+    return worst < 3 ? [`the border of ${element.name || element.className || element.tagName}: ${worst.toFixed(2)}`] : [];
+  });
 };
 
 for (const colorScheme of ["light", "dark"]) {
+  test(`in 400 pixels, the tool bar folds, ${colorScheme}`, async () => {
+    const page = await opened(await shared.open({ colorScheme, viewport: { width: 400, height: 800 } }));
+    const height = () => page.locator(".toolbar").evaluate((toolbar) => toolbar.offsetHeight);
+    assert.ok((await height()) < 130, `the tool bar is ${await height()} pixels high`);
+    assert.equal(await page.getByLabel("Labels").isVisible(), false);
+    assert.deepEqual(await page.evaluate(faults), []);
+    assert.deepEqual(await page.evaluate(contrasts), []);
+    await screenshot(page, `ui-narrow-${colorScheme}`);
+    await page.getByRole("button", { name: "Filters" }).click();
+    await page.getByLabel("Labels").fill("team=shop");
+    await page.getByRole("button", { name: "Filters, 1 set", expanded: true }).waitFor();
+    await page.getByRole("button", { name: "Failed 2" }).click();
+    assert.deepEqual(await page.locator("th.app b").allInnerTexts(), ["checkout"]);
+    assert.deepEqual(await page.evaluate(faults), []);
+    assert.deepEqual(await page.evaluate(borders), []);
+    await page.getByRole("button", { name: "Filters" }).click();
+    await cell(page, "shop/checkout", "eu-west").click();
+    await page.locator(".detail h2").waitFor();
+    assert.deepEqual(await page.evaluate(faults), []);
+  });
+
   for (const width of [1280, 800]) {
     test(`layout and contrast, ${colorScheme}, ${width} pixels wide`, async () => {
       const page = await opened(await shared.open({ colorScheme, viewport: { width, height: 800 } }));
       assert.deepEqual(await page.evaluate(faults), []);
       assert.deepEqual(await page.evaluate(contrasts), []);
+      assert.deepEqual(await page.evaluate(borders), []);
       if (width === 1280) await screenshot(page, `ui-${colorScheme}`);
       await page.locator("th.app", { hasText: "web" }).click();
       await page.locator(".detail .revisions").waitFor();
       assert.deepEqual(await page.evaluate(faults), []);
       assert.deepEqual(await page.evaluate(contrasts), []);
+      assert.deepEqual(await page.evaluate(borders), []);
       if (width === 1280) await screenshot(page, `ui-detail-${colorScheme}`);
     });
   }
 }
 
-async function screenshot(page, name) {
-  const directory = process.env.UI_SCREENSHOTS;
-  if (!directory) return;
-  await mkdir(directory, { recursive: true });
-  await page.screenshot({ path: `${directory}/${name}.png` });
-}
+// isGreen reports whether the dot of the tool bar says that all is live.
+const isGreen = async (page) => {
+  const [red, green, blue] = (await page.locator(".dot").evaluate((dot) => getComputedStyle(dot).backgroundColor)).match(/\d+/g).map(Number);
+  return green > red + 40 && green > blue + 40;
+};
 
 // listen notes what a screen reader says of an element: its text after each change.
 const listen = (page, selector) =>
@@ -229,12 +265,15 @@ test("a banner says that the hub does not answer, and since when", async (t) => 
   await control("cut");
   const banner = page.locator(".banner", { hasText: /stale since \d\d:\d\d:\d\d \(\d+s\): the hub does not answer/ });
   await banner.waitFor();
+  assert.equal(await isGreen(page), false);
+  assert.match(await page.locator(".live").innerText(), /the hub is silent/);
   // The age in the banner changes. A screen reader hears of the problem once.
   const first = await banner.innerText();
   await page.waitForFunction((text) => document.querySelector(".banner").innerText !== text, first);
   assert.equal(await page.evaluate(() => window.said.filter((text) => text.includes("the hub does not answer")).length), 1);
   await control("restore");
   await noBanner(page);
+  assert.equal(await isGreen(page), true);
 });
 
 test("a banner says that the operator does not run, until it returns", async () => {
@@ -245,8 +284,11 @@ test("a banner says that the operator does not run, until it returns", async () 
   await page.locator(".banner", { hasText: "The operator has not renewed its Lease for 3m" }).waitFor();
   assert.match(await page.locator(".banner").innerText(), /so what you see may be old: see kubectl get pods -n default$/);
   assert.match(await page.getByRole("alert").innerText(), /The operator has not renewed its Lease/);
+  assert.equal(await isGreen(page), false);
+  assert.match(await page.locator(".live").innerText(), /the operator is silent/);
   await renewLease(3600);
   await noBanner(page);
+  assert.equal(await isGreen(page), true);
   assert.equal(await page.evaluate(() => window.notReloaded), true);
 });
 
