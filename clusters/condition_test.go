@@ -31,6 +31,7 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/kubeconfig"
 	"github.com/fleetwright/fleetwright/clusters/stall"
 	"github.com/fleetwright/fleetwright/clusters/transport"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -52,7 +53,7 @@ func TestConditionFor_connection_errors(t *testing.T) {
 		member *kubeconfig.Config
 		want   conditionState
 	}{
-		"refuses connections":         {configFor(refusedAddress(t), nil), unreachable("connection refused")},
+		"refuses connections":         {configFor(servertest.FreeAddress(t), nil), unreachable("connection refused")},
 		"sends nothing":               {configFor(listenerAddress(t, func(net.Conn) {}), nil), unreachable("timed out")},
 		"closes the connection":       {configFor(listenerAddress(t, func(c net.Conn) { _ = c.(*net.TCPConn).CloseWrite() }), nil), unreachable("the connection failed")},
 		"responds without TLS":        {configFor(listenerAddress(t, func(c net.Conn) { _, _ = io.WriteString(c, "SSH-2.0-canary\r\n") }), nil), wrongServer("it does not speak TLS")},
@@ -169,16 +170,6 @@ func configFor(address string, ca []byte) *kubeconfig.Config {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM(ca)
 	return &kubeconfig.Config{Server: "https://" + address, CA: ca, CAPool: pool, Token: "canary-token"}
-}
-
-// refusedAddress returns an address at which no server listens.
-func refusedAddress(t *testing.T) string {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = listener.Close()
-	return listener.Addr().String()
 }
 
 // listenerAddress returns the address of a listener that calls serve for each connection.

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"net"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -18,6 +17,7 @@ import (
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 
+	"github.com/fleetwright/fleetwright/internal/servertest"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -148,7 +148,7 @@ func TestInvalid_options_are_reported_in_one_line(t *testing.T) {
 		"a malformed kubeconfig":            {[]string{"--kubeconfig", malformed}, malformed},
 		"an unknown context":                {[]string{"--kubeconfig", hubAt(t, "https://127.0.0.1:1"), "--context", "other"}, `"other"`},
 		"no kubeconfig":                     {nil, "find the hub"},
-		"a hub that refuses connections":    {[]string{"--kubeconfig", hubAt(t, closedAddress(t))}, "reach the hub at https://127.0.0.1:"},
+		"a hub that refuses connections":    {[]string{"--kubeconfig", hubAt(t, "https://"+servertest.FreeAddress(t))}, "reach the hub at https://127.0.0.1:"},
 		"an empty namespace":                {[]string{"--secret-namespace", ""}, "--secret-namespace"},
 		"a collector that is not a URL":     {[]string{"--tracing-endpoint", "http://a b"}, "--tracing-endpoint: want a URL"},
 		"a collector without a scheme":      {[]string{"--tracing-endpoint", "collector:4318"}, `--tracing-endpoint "collector:4318": want a URL`},
@@ -178,17 +178,6 @@ func hubAt(t *testing.T, server string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// closedAddress returns the address of a server that no longer listens.
-func closedAddress(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	_ = listener.Close()
-	return "https://" + listener.Addr().String()
 }
 
 func TestVersion_is_printed(t *testing.T) {

@@ -27,6 +27,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/fleetwright/fleetwright/internal/servertest"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -98,7 +99,7 @@ type scrapedReplica struct {
 
 func scraped(t *testing.T, h *hub, flags ...string) scrapedReplica {
 	t.Helper()
-	address := strings.TrimPrefix(closedAddress(t), "https://")
+	address := servertest.FreeAddress(t)
 	return scrapedReplica{metrics: address, replica: replicaOn(t, h.kubeconfig, append(flags, "--metrics-bind-address="+address)...)}
 }
 

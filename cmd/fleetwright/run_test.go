@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -190,12 +189,7 @@ func (h *hub) replica(t *testing.T) replica {
 // replicaOn starts a replica with a kubeconfig for the hub.
 func replicaOn(t *testing.T, kubeconfig string, flags ...string) replica {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	health := listener.Addr().String()
-	_ = listener.Close()
+	health := servertest.FreeAddress(t)
 	return replica{health: health, process: fleetwright(t, append([]string{
 		"--kubeconfig", kubeconfig, "--allow-loopback-members", "--health-probe-bind-address", health, "--metrics-bind-address", "0",
 	}, flags...)...)}

@@ -38,6 +38,7 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/tracing"
+	"github.com/fleetwright/fleetwright/internal/servertest"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -214,7 +215,7 @@ func TestOperator_exports_traces(t *testing.T) {
 		}
 	})
 	t.Run("and logs once that the collector refuses connections, without delays", func(t *testing.T) {
-		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", strings.Replace(closedAddress(t), "https", "http", 1))
+		operator := replicaOn(t, h.kubeconfig, "--tracing-endpoint", "http://"+servertest.FreeAddress(t))
 		operator.waitUntilReady(t)
 		h.addMember(t, "east", kubeconfig)
 		for _, image := range []string{"registry.example/app:3", "registry.example/app:4"} {

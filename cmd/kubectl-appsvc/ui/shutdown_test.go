@@ -10,22 +10,15 @@ import (
 
 	"k8s.io/client-go/rest"
 
+	"github.com/fleetwright/fleetwright/internal/servertest"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
 // TestServe_ends_at_once_while_the_hub_is_dead tests that the page ends although the watches wait before
 // they try again, which takes longer after each attempt.
 func TestServe_ends_at_once_while_the_hub_is_dead(t *testing.T) {
-	dead, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := dead.Addr().String()
-	if err := dead.Close(); err != nil { // connections are refused
-		t.Fatal(err)
-	}
 	var attempts atomic.Int32
-	config := &rest.Config{Host: "http://" + address, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+	config := &rest.Config{Host: "http://" + servertest.FreeAddress(t), Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
 		attempts.Add(1)
 		return new(net.Dialer).DialContext(ctx, network, address)
 	}}
