@@ -14,6 +14,7 @@ import (
 // These objects have the namespace and the name of the AppService.
 // status.clusters has an entry for each of these clusters.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=appservices,singular=appservice,shortName=appsvc,categories={all,fleet}
 // +kubebuilder:subresource:status

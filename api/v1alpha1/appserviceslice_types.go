@@ -11,6 +11,7 @@ import (
 // The name of a slice is the name of the AppService, a dash and the number.
 // Only Fleetwright writes slices.
 //
+// +genclient
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=appserviceslices,singular=appserviceslice,categories={fleet}
 // +kubebuilder:printcolumn:name="Slot",type=integer,JSONPath=`.slot`

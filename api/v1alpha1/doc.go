@@ -8,9 +8,15 @@
 // plan is made, and a mistake is a reason. A webhook would check it at once, but it must be available
 // whenever a client writes an AppService.
 //
+// [The examples] show what a Go client does: create, apply, wait until Ready, watch, read the entries,
+// approve a stage.
+//
 // The JSON of an object has no field that is not set. So a client can apply a typed object, converted
-// to an unstructured one: docs/decisions/no-apply-configurations.md.
+// to an unstructured one: docs/decisions/no-apply-configurations.md. Clients use the client and the
+// cache of controller-runtime: docs/decisions/no-typed-clientset.md.
 //
 // +kubebuilder:object:generate=true
 // +groupName=fleetwright.dev
+//
+// [The examples]: https://github.com/fleetwright/fleetwright/blob/main/api/v1alpha1/example_test.go
 package v1alpha1

@@ -15,6 +15,8 @@ import (
 // The spec belongs to the administrator.
 // A MemberCluster outlives its Secret: see status.secretMissingSince.
 //
+// +genclient
+// +genclient:nonNamespaced
 // +kubebuilder:object:root=true
 // +kubebuilder:resource:path=memberclusters,singular=membercluster,shortName=mc,scope=Cluster,categories={fleet}
 // +kubebuilder:subresource:status

@@ -1,9 +1,12 @@
 package v1alpha1_test
 
 import (
+	"context"
+	"errors"
 	"os"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -33,11 +36,13 @@ var admin *envtest.AuthenticatedUser
 // serverIsOlder is true if the API server is older than the one whose messages the tests expect.
 var serverIsOlder bool
 
+// scheme has the types of the hub that the tests and the examples use.
+var scheme = runtime.NewScheme()
+
 func TestMain(m *testing.M) { os.Exit(servertest.Run(m.Run, connect, environment)) }
 
 func connect() error {
-	scheme := runtime.NewScheme()
-	err := v1alpha1.AddToScheme(scheme)
+	err := errors.Join(v1alpha1.AddToScheme(scheme), corev1.AddToScheme(scheme))
 	if err != nil {
 		return err
 	}
@@ -48,8 +53,10 @@ func connect() error {
 	if admin, err = environment.AddUser(envtest.User{Name: "admin", Groups: []string{"system:masters"}}, environment.Config); err != nil {
 		return err
 	}
-	serverIsOlder, err = isOlder(environment.Config)
-	return err
+	if serverIsOlder, err = isOlder(environment.Config); err != nil {
+		return err
+	}
+	return prepareExamples(context.Background())
 }
 
 func isOlder(config *rest.Config) (bool, error) {

@@ -14,8 +14,6 @@ package appslice
 
 import (
 	"cmp"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"maps"
 	"slices"
@@ -31,7 +29,7 @@ const (
 	// DefaultThreshold is the number of entries above which they move to slices.
 	DefaultThreshold = 1000
 	// Slots is the number of slices of an AppService.
-	Slots = 64
+	Slots = v1alpha1.SliceCount
 )
 
 // Slices are the AppServiceSlices of one AppService by slot; nil where one is missing.
@@ -49,13 +47,10 @@ func (s *Slices) Missing() int {
 }
 
 // SlotOf returns the slot that the entry of a cluster belongs to. It never changes.
-func SlotOf(cluster string) int32 {
-	hash := sha256.Sum256([]byte(cluster))
-	return int32(binary.BigEndian.Uint64(hash[:8]) % Slots)
-}
+func SlotOf(cluster string) int32 { return v1alpha1.SlotOf(cluster) }
 
 // Name returns the name of an AppServiceSlice.
-func Name(app string, slot int32) string { return fmt.Sprintf("%s-%d", app, slot) }
+func Name(app string, slot int32) string { return v1alpha1.SliceName(app, slot) }
 
 // BelongInSlices reports whether this many entries are to be in slices. They move back when a fifth
 // less than the threshold is left, so that they do not move to and fro.
