@@ -211,6 +211,13 @@ note-demo:
 build-demo:
 	go build -o $(BIN)/demo ./cmd/demo
 
+## Names that Kubebuilder gives to these targets
+
+.PHONY: manifests docker-build docker-push
+manifests: generate ## generate
+docker-build: image ## image
+docker-push: push ## push, of make help-maintainer; install, deploy, undeploy and uninstall are there, too
+
 ## Tools
 
 .PHONY: tools clean

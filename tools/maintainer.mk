@@ -3,7 +3,7 @@ release = go -C tools/release run . -root $(CURDIR) -binaries $(BIN) -version "$
 
 ## Deploy
 
-.PHONY: push install deploy undeploy dist
+.PHONY: push install uninstall deploy undeploy dist
 push: ## build the image for amd64 and arm64, or take FROM=FILE of make image, and push it: IMG=… PLATFORMS=…
 	@[[ -n '$(IMG)' ]] || { echo 'IMG is missing: make push IMG=registry.example/fleetwright:v0.1.0' >&2; exit 1; }
 	@$(call image,$(IMG),-platforms '$(PLATFORMS)' -from '$(abspath $(FROM))' -push)
@@ -11,6 +11,10 @@ push: ## build the image for amd64 and arm64, or take FROM=FILE of make image, a
 install: ## install the CRDs in the cluster of the current kubeconfig
 	$(call need,kubectl)
 	$(BIN)/kubectl apply --server-side -k config/crd
+
+uninstall: ## delete the CRDs, with all AppServices, while the operator runs; members keep their workloads
+	$(call need,kubectl)
+	@tools/manifests.sh $(BIN) uninstall
 
 deploy: ## deploy the operator with image IMG=… to the cluster of the current kubeconfig
 	$(call need,kubectl)

@@ -5,6 +5,7 @@
 #   tools/manifests.sh BINDIR deploy IMAGE      applies it and waits for the rollout
 #   tools/manifests.sh BINDIR undeploy          removes only the operator, from any namespace
 #   tools/manifests.sh BINDIR undeploy remove   deletes every AppService and its workloads first
+#   tools/manifests.sh BINDIR uninstall         deletes the CRDs, which the operator must allow
 #
 # It applies and deletes in the cluster of the current kubeconfig.
 #
@@ -12,7 +13,7 @@
 set -euo pipefail
 
 die() { printf 'manifests: %s\n' "$*" >&2; exit 1; }
-usage() { die "usage: tools/manifests.sh BINDIR render|deploy IMAGE, or BINDIR undeploy [remove]"; }
+usage() { die "usage: tools/manifests.sh BINDIR render|deploy IMAGE, BINDIR undeploy [remove], or BINDIR uninstall"; }
 
 [[ $# -ge 2 ]] || usage
 kubectl=$(cd "$1" && pwd)/kubectl; action=$2; shift 2
@@ -101,9 +102,17 @@ how to remove the rest, which is easier while the operator runs.
 END
 }
 
+# uninstall deletes the CRDs and, with them, every AppService and MemberCluster. The operator releases the
+# AppServices, and members keep what they run.
+uninstall() {
+  "$kubectl" delete --ignore-not-found --timeout="${TIMEOUT:-5m}" -k config/crd ||
+    die "the CRDs wait for AppServices that have the finalizer of the operator. If no operator runs, docs/install.md#uninstall has the command that removes it"
+}
+
 case $action in
   render) render "$@" ;;
   deploy) deploy "$@" ;;
   undeploy) undeploy "$@" ;;
+  uninstall) uninstall ;;
   *) usage ;;
 esac
