@@ -8,6 +8,9 @@
 // plan is made, and a mistake is a reason. A webhook would check it at once, but it must be available
 // whenever a client writes an AppService.
 //
+// Another version of the API will have the same fields, so that nothing must convert:
+// docs/decisions/versions-of-the-api-share-a-schema.md.
+//
 // [The examples] show what a Go client does: create, apply, wait until Ready, watch, read the entries,
 // approve a stage.
 //
