@@ -252,8 +252,11 @@ func ExampleAppService_approve() {
 	}
 
 	before := app.DeepCopy()
-	metav1.SetMetaDataAnnotation(&app.ObjectMeta, v1alpha1.AnnotationApprove,
-		fmt.Sprintf("%d/%s", app.Status.Rollout.Revision, stage.Name))
+	approved := fmt.Sprintf("%d/%s", app.Status.Rollout.Revision, stage.Name)
+	if others := app.Annotations[v1alpha1.AnnotationApprove]; others != "" {
+		approved = others + "," + approved // a later stage may be approved already
+	}
+	metav1.SetMetaDataAnnotation(&app.ObjectMeta, v1alpha1.AnnotationApprove, approved)
 	if err := hub.Patch(ctx, &app, client.MergeFrom(before)); err != nil {
 		fmt.Println(err)
 		return

@@ -146,7 +146,7 @@ func checkMessage(t *testing.T, got, want string) {
 }
 
 var (
-	values  = regexp.MustCompile(`(Invalid value|Duplicate value): (map\[string\]interface \{\})?("([^"\\]|\\.)*"|-?[0-9]+|null|\{[^}]*\})(: |$)`)
+	values  = regexp.MustCompile(`(Invalid value|Duplicate value): (map\[string\]interface \{\})?("([^"\\]|\\.)*"|-?[0-9]+|null|\{[^}]*\})(: |, |$)`)
 	formats = regexp.MustCompile(`<nil>: Invalid value: "": Checked value must be of type [^,]*, `)
 )
 
