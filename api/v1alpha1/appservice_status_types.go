@@ -33,6 +33,13 @@ type AppServiceStatus struct {
 	// +optional
 	Replicas int32 `json:"replicas"`
 
+	// AvailableReplicas is the number of available pods on all clusters that can be observed.
+	// A pod is available when it has been ready for minReadySeconds of its Deployment.
+	// The field is not in the unit of replicas. It is at most summary.readyReplicas.
+	// It is absent until a version of Fleetwright that knows it has written the status.
+	// +optional
+	AvailableReplicas *int32 `json:"availableReplicas,omitempty"`
+
 	// Selector is the label selector of the pods on every member, for the scale subresource.
 	// It does not select the pods of an adopted Deployment that kept its own selector.
 	// +optional
@@ -345,6 +352,7 @@ type ClusterStatus struct {
 	// AvailableReplicas is the number of ready pods with which the cluster was last Ready.
 	// It is present if pods were available with the revision since the cluster got it in a rollout.
 	// Then it is at least 1, and the cluster is unavailable only while it has fewer ready pods.
+	// See observedAvailableReplicas for the pods that are available now.
 	// +optional
 	AvailableReplicas int32 `json:"availableReplicas,omitempty"`
 	// Impaired is true if the cluster was not Ready before it got the revision.
@@ -415,6 +423,11 @@ type ClusterStatus struct {
 	// UnreadyReplicas is the last known number of pods on the cluster that are not ready.
 	// +optional
 	UnreadyReplicas int32 `json:"unreadyReplicas,omitempty"`
+	// ObservedAvailableReplicas is the last known number of available pods on the cluster.
+	// It is present only if it is not equal to readyReplicas, and it can be 0.
+	// Do not confuse it with availableReplicas, which belongs to rollouts.
+	// +optional
+	ObservedAvailableReplicas *int32 `json:"observedAvailableReplicas,omitempty"`
 	// Reason is the reason why the phase is not Ready. docs/operations.md lists the reasons.
 	// +optional
 	Reason string `json:"reason,omitempty"`
@@ -440,6 +453,14 @@ type ClusterStatus struct {
 
 // CurrentReplicas returns the last known number of pods on the cluster.
 func (c *ClusterStatus) CurrentReplicas() int32 { return c.ReadyReplicas + c.UnreadyReplicas }
+
+// CurrentAvailableReplicas returns the last known number of available pods on the cluster.
+func (c *ClusterStatus) CurrentAvailableReplicas() int32 {
+	if c.ObservedAvailableReplicas == nil {
+		return c.ReadyReplicas
+	}
+	return *c.ObservedAvailableReplicas
+}
 
 // HubBehind describes the objects on a cluster that are newer than the hub.
 type HubBehind struct {

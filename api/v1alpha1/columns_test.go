@@ -24,8 +24,9 @@ func TestColumns_of_AppServices_fit_into_a_line(t *testing.T) {
 	}})
 	for name, status := range map[string]v1alpha1.AppServiceStatus{
 		"checkout-frontend": {
-			Summary:    v1alpha1.ClusterSummary{Display: "1000/1000", UpToDate: "1000/1000", ReadyReplicas: 12000},
-			Conditions: []metav1.Condition{condition(v1alpha1.ConditionReady, v1alpha1.ReasonReady, "running on 1000 clusters")},
+			Summary:           v1alpha1.ClusterSummary{Display: "1000/1000", UpToDate: "1000/1000", ReadyReplicas: 12000},
+			AvailableReplicas: new(int32(11999)),
+			Conditions:        []metav1.Condition{condition(v1alpha1.ConditionReady, v1alpha1.ReasonReady, "running on 1000 clusters")},
 		},
 		"recommendations": {
 			Summary:    v1alpha1.ClusterSummary{Display: "997/1000", UpToDate: "1000/1000", ReadyReplicas: 11940},
@@ -53,9 +54,12 @@ func TestColumns_of_AppServices_fit_into_a_line(t *testing.T) {
 		}
 		checkWidth(t, lines)
 	}
-	wide := strings.Fields(runKubectl(t, "get", "appsvc", "-n", namespace, "-o", "wide")[0])
-	if diff := cmp.Diff([]string{"IMAGE", "MESSAGE"}, wide[6:]); diff != "" {
+	wide := runKubectl(t, "get", "appsvc", "-n", namespace, "-o", "wide")
+	if diff := cmp.Diff([]string{"AVAILABLE", "IMAGE", "MESSAGE"}, strings.Fields(wide[0])[6:]); diff != "" {
 		t.Errorf("columns of -o wide (-want +got):\n%s", diff)
+	}
+	if !strings.Contains(wide[1], " 11999 ") {
+		t.Errorf("there is no number of available pods in\n%s", wide[1])
 	}
 }
 

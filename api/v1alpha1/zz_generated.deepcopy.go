@@ -402,6 +402,11 @@ func (in *AppServiceStatus) DeepCopyInto(out *AppServiceStatus) {
 			(*in)[i].DeepCopyInto(&(*out)[i])
 		}
 	}
+	if in.AvailableReplicas != nil {
+		in, out := &in.AvailableReplicas, &out.AvailableReplicas
+		*out = new(int32)
+		**out = **in
+	}
 	out.Summary = in.Summary
 	in.Placement.DeepCopyInto(&out.Placement)
 	if in.PlannedSpecs != nil {
@@ -568,6 +573,11 @@ func (in *ClusterStatus) DeepCopyInto(out *ClusterStatus) {
 	}
 	out.Transition = in.Transition
 	in.LastTransitionTime.DeepCopyInto(&out.LastTransitionTime)
+	if in.ObservedAvailableReplicas != nil {
+		in, out := &in.ObservedAvailableReplicas, &out.ObservedAvailableReplicas
+		*out = new(int32)
+		**out = **in
+	}
 	if in.HubBehind != nil {
 		in, out := &in.HubBehind, &out.HubBehind
 		*out = new(HubBehind)

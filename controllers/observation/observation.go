@@ -49,6 +49,8 @@ type Observation struct {
 	Applied int64
 	// Replicas and ReadyReplicas are the pod counts in the status of the member's Deployment.
 	Replicas, ReadyReplicas int32
+	// AvailableReplicas is the number of available pods there, or nil if it is ReadyReplicas.
+	AvailableReplicas *int32
 	// Addresses are the external addresses of the Service, sorted, at most eight.
 	Addresses []string
 	// Configuration are the serials of the InPlace copies that the member has, sorted by kind and
@@ -107,10 +109,15 @@ func (o Observation) Same(other Observation) bool {
 // the status of all clusters.
 const maxPods = 1_000_000
 
-// WithCounts returns the observation with the pod counts that a member reports for its Deployment.
+// WithCounts returns the observation with the pod counts that a member reports for its Deployment. An
+// available pod is ready, so there are at most as many available pods as ready ones.
 func (o Observation) WithCounts(deployment *appsv1.Deployment) Observation {
 	o.Replicas = min(max(0, deployment.Status.Replicas), maxPods)
 	o.ReadyReplicas = min(max(0, deployment.Status.ReadyReplicas), maxPods)
+	o.AvailableReplicas = nil
+	if available := max(0, deployment.Status.AvailableReplicas); available < o.ReadyReplicas {
+		o.AvailableReplicas = &available
+	}
 	return o
 }
 

@@ -1,6 +1,7 @@
 package observation_test
 
 import (
+	"math"
 	"slices"
 	"testing"
 
@@ -33,6 +34,18 @@ func TestObservation_WithDeployment(t *testing.T) {
 		"pods that are not available yet are Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas, d.Status.ReadyReplicas = 1, 1 }),
 			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Available: 1/2"), Counting(2, 1)),
+		},
+		"ready pods that are not available yet are counted": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 0 }),
+			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Available: 0/2"), CountingAvailable(0)),
+		},
+		"more available pods than ready ones are a false report": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = math.MaxInt32 }),
+			want:       Observation(v1alpha1.ClusterReady),
+		},
+		"less than no available pods are a false report": {
+			deployment: deployment(func(d *appsv1.Deployment) { d.Status.AvailableReplicas = -1 }),
+			want:       Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "Available: -1/2"), CountingAvailable(0)),
 		},
 		"old pods that are still terminating are Progressing": {
 			deployment: deployment(func(d *appsv1.Deployment) { d.Status.Replicas = 3 }),
@@ -71,7 +84,7 @@ func TestObservation_WithDeployment(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			// The previous phase, reason and message are replaced. The identity of the answered
 			// entry is kept.
-			earlier := Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"), Counting(7, 7))
+			earlier := Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRefused, "quota"), Counting(7, 7), CountingAvailable(3))
 			deployment := test.deployment.DeepCopy()
 			got, err := earlier.WithDeployment(deployment)
 			if err != nil {

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -88,10 +89,30 @@ func (p planned) isProgress() bool {
 		}, app.IsDeleting())
 }
 
+// isAvailability reports whether a plan only has other numbers of available pods.
+func (p planned) isAvailability() bool {
+	have, next := p.have.app.Status, p.next
+	isOther := !ptr.Equal(have.AvailableReplicas, next.AvailableReplicas)
+	isAlike := func(before, after v1alpha1.ClusterStatus) bool {
+		isOther = isOther || !ptr.Equal(before.ObservedAvailableReplicas, after.ObservedAvailableReplicas)
+		before.ObservedAvailableReplicas, after.ObservedAvailableReplicas = nil, nil
+		return equality.Semantic.DeepEqual(before, after)
+	}
+	return equality.Semantic.DeepEqual(withoutAvailability(have), withoutAvailability(next)) &&
+		slices.EqualFunc(have.WorstClusters, next.WorstClusters, isAlike) &&
+		slices.EqualFunc(have.Clusters, next.Clusters, isAlike) && isOther
+}
+
+// withoutAvailability returns a status without its entries and the number of available pods.
+func withoutAvailability(status v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
+	status.Clusters, status.WorstClusters, status.AvailableReplicas = nil, nil, nil
+	return status
+}
+
 // withoutProgress returns a status without what is observed on clusters.
 func withoutProgress(status v1alpha1.AppServiceStatus) v1alpha1.AppServiceStatus {
 	status.Conditions, status.Clusters, status.WorstClusters = nil, nil, nil
-	status.Summary, status.Replicas = v1alpha1.ClusterSummary{}, 0
+	status.Summary, status.Replicas, status.AvailableReplicas = v1alpha1.ClusterSummary{}, 0, nil
 	return status
 }
 

@@ -107,7 +107,10 @@ func TestIsProgress(t *testing.T) {
 		want   bool
 	}{
 		"ready replicas": {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].ReadyReplicas, s.Summary.ReadyReplicas = 2, 2 }, want: true},
-		"a phase":        {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterReady }, want: true},
+		"available replicas": {change: func(s *v1alpha1.AppServiceStatus) {
+			s.Clusters[0].ObservedAvailableReplicas, s.AvailableReplicas = new(int32(0)), new(int32(3))
+		}, want: true},
+		"a phase": {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterReady }, want: true},
 		"a cluster that is not Ready any more": {
 			before: func(a *v1alpha1.AppService) { a.Status.Clusters[0].Phase = v1alpha1.ClusterReady },
 			change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Phase = v1alpha1.ClusterProgressing },
@@ -164,6 +167,38 @@ func TestIsProgress(t *testing.T) {
 			}
 			if got := p.isProgress(); got != test.want {
 				t.Errorf("progress: %t", got)
+			}
+		})
+	}
+}
+
+func TestIsAvailability(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*v1alpha1.AppServiceStatus)
+		want   bool
+	}{
+		"nothing":         {change: func(*v1alpha1.AppServiceStatus) {}},
+		"the sum":         {change: func(s *v1alpha1.AppServiceStatus) { s.AvailableReplicas = new(int32(5)) }, want: true},
+		"the first sum":   {change: func(s *v1alpha1.AppServiceStatus) { s.AvailableReplicas = nil }, want: true},
+		"of a cluster":    {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[1].ObservedAvailableReplicas = new(int32(1)) }, want: true},
+		"of the worst":    {change: func(s *v1alpha1.AppServiceStatus) { s.WorstClusters[0].ObservedAvailableReplicas = nil }, want: true},
+		"ready replicas":  {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].ReadyReplicas, s.AvailableReplicas = 2, nil }},
+		"a message":       {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters[0].Message, s.AvailableReplicas = "2 of 3", nil }},
+		"a condition":     {change: func(s *v1alpha1.AppServiceStatus) { s.Conditions[0].Message, s.AvailableReplicas = "west", nil }},
+		"the summary":     {change: func(s *v1alpha1.AppServiceStatus) { s.Summary.Ready, s.AvailableReplicas = 1, nil }},
+		"a worst cluster": {change: func(s *v1alpha1.AppServiceStatus) { s.WorstClusters[0].Phase, s.AvailableReplicas = "Failed", nil }},
+		"a cluster less":  {change: func(s *v1alpha1.AppServiceStatus) { s.Clusters, s.AvailableReplicas = s.Clusters[:1], nil }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := delivering()
+			app.Status.AvailableReplicas, app.Status.Clusters[0].ObservedAvailableReplicas = new(int32(6)), new(int32(0))
+			app.Status.WorstClusters = app.Status.DeepCopy().Clusters[:1]
+			p := planned{have: stored{app: app}, next: *app.Status.DeepCopy()}
+			test.change(&p.next)
+			if got := p.isAvailability(); got != test.want {
+				t.Errorf("availability: %t", got)
 			}
 		})
 	}

@@ -220,7 +220,7 @@ func (r *Reconciler) carryOut(ctx context.Context, p planned) (reconcile.Result,
 		return reconcile.Result{}, r.release(ctx, p)
 	}
 	if !isChanged {
-		r.throttle.progress.leave(app.UID)
+		r.throttle.recordUnchanged(app.UID)
 	} else if wait := r.untilWrite(p, now); wait > 0 { // the tombstones stay until the entries can be written
 		return reconcile.Result{RequeueAfter: earlier(wait, recheckAfter(p.in, p.decision))}, nil
 	}
@@ -244,10 +244,15 @@ func (r *Reconciler) carryOut(ctx context.Context, p planned) (reconcile.Result,
 // untilWrite returns the time until a changed status may be written; 0 if it may be written now.
 func (r *Reconciler) untilWrite(p planned, now time.Time) time.Duration {
 	app := p.have.app
-	switch {
-	case r.isUnplanned(app, now):
+	if r.isUnplanned(app, now) {
 		return 0
-	case r.throttle.isDelivering(app.UID, now) && p.isProgress():
+	}
+	if p.isAvailability() {
+		if wait := r.throttle.untilAvailability(app.UID, now); wait > 0 {
+			return wait
+		}
+	}
+	if r.throttle.isDelivering(app.UID, now) && p.isProgress() {
 		return cmp.Or(r.throttle.untilWrite(app.UID, now, statusInterval), r.throttle.progress.until(app.UID, now))
 	}
 	return r.throttle.untilWrite(app.UID, now, gapOf(app, p.decision))

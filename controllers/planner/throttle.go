@@ -19,6 +19,10 @@ const (
 	statusBurst    = 3
 	// statusGap is the minimum time between two of these writes, see gapOf.
 	statusGap = 50 * time.Millisecond
+	// availabilityDelay is how long a status that only has other numbers of available pods waits for
+	// another change. A Deployment with minReadySeconds goes on when pods become available, so the next
+	// change usually comes within a second.
+	availabilityDelay = 10 * time.Second
 	// planPause is the minimum time between two plans of one AppService that do not follow from an
 	// edit, in multiples of the duration of a plan. Planning one AppService then takes at most a
 	// twentieth of a processor.
@@ -44,6 +48,9 @@ type appThrottle struct {
 	nextPlan  time.Time // the earliest time of the next plan
 	lastWrite time.Time
 	writes    *rate.Limiter
+	// availabilityTime is when a status may be written that only has other numbers of available pods. It
+	// is zero if there is none.
+	availabilityTime time.Time
 	// deliversUntil is set by the write of a plan, until one that says Ready.
 	deliversUntil time.Time
 	// retryTime is the earliest time of another plan of a generation whose objects the hub refused.
@@ -82,6 +89,26 @@ func (t *throttle) untilWrite(app types.UID, now time.Time, gap time.Duration) t
 	missing := 1 - known.writes.TokensAt(now)
 	untilToken := time.Duration(missing / float64(known.writes.Limit()) * float64(time.Second))
 	return max(0, untilToken, known.lastWrite.Add(gap).Sub(now))
+}
+
+// untilAvailability returns the time until a status may be written that only has other numbers of
+// available pods; 0 if it may be written now. The time starts with the first call since the last write.
+func (t *throttle) untilAvailability(app types.UID, now time.Time) time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	known := t.of(app)
+	if known.availabilityTime.IsZero() {
+		known.availabilityTime = now.Add(availabilityDelay)
+	}
+	return max(0, known.availabilityTime.Sub(now))
+}
+
+// recordUnchanged records that there is nothing to write for an AppService.
+func (t *throttle) recordUnchanged(app types.UID) {
+	t.progress.leave(app)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.of(app).availabilityTime = time.Time{}
 }
 
 // recordPlan records that an AppService was planned, and how long that took.
@@ -167,6 +194,7 @@ func (t *throttle) recordWrite(app types.UID, now time.Time) {
 	known := t.of(app)
 	known.writes.AllowN(now, 1)
 	known.lastWrite = now
+	known.availabilityTime = time.Time{}
 }
 
 // recordDelivery records what a written plan means for a delivery: another plan begins one, which lasts

@@ -62,6 +62,28 @@ func TestThrottle_returns_the_time_of_the_next_write(t *testing.T) {
 	}
 }
 
+// The delay starts with the first change since the last write, and not again with each change.
+func TestThrottle_delays_availability_once(t *testing.T) {
+	t.Parallel()
+	throttle, now := newThrottle(), time.Unix(1000, 0)
+	expect := func(what string, want time.Duration) {
+		t.Helper()
+		if got := throttle.untilAvailability("uid-1", now); got != want {
+			t.Errorf("%s: %v, want %v", what, got, want)
+		}
+	}
+	expect("the first change", availabilityDelay)
+	now = now.Add(availabilityDelay - time.Second)
+	expect("another change", time.Second)
+	now = now.Add(2 * time.Second)
+	expect("later", 0)
+	throttle.recordWrite("uid-1", now)
+	expect("after a write", availabilityDelay)
+	now = now.Add(time.Second)
+	throttle.recordUnchanged("uid-1")
+	expect("after it was as before", availabilityDelay)
+}
+
 func TestGap_between_writes(t *testing.T) {
 	t.Parallel()
 	deleted := &v1alpha1.AppService{}

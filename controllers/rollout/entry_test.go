@@ -67,6 +67,25 @@ func TestPlan_computes_the_entry_of_each_cluster(t *testing.T) {
 				Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, "1 of 2 available"), Counting(2, 1)))),
 			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, "1 of 2 available"), WithPods(2, 1), Since(Now)),
 		},
+		"an entry has a number of available pods of its own while not all ready pods are available": {
+			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithPods(2, 0))),
+				Observed("east", Observation(v1alpha1.ClusterProgressing, Reporting(v1alpha1.ReasonRollingOut, ""), CountingAvailable(0)))),
+			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithAvailable(0)),
+		},
+		"an entry has no number of available pods when all ready pods are available": {
+			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithAvailable(1))),
+				Observed("east", Observation(v1alpha1.ClusterReady))),
+			want: onlyEast(v1alpha1.ClusterReady, Since(Now)),
+		},
+		"an observation of an older generation sets the available pods": {
+			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Applied(1))),
+				Observed("east", Observation(v1alpha1.ClusterReady, Answering(1), CountingAvailable(1)))),
+			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), Applied(1), WithAvailable(1)),
+		},
+		"an entry keeps the available pods until the cluster is observed again": {
+			in:   NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithAvailable(1)))),
+			want: onlyEast(v1alpha1.ClusterProgressing, WithReason(v1alpha1.ReasonRollingOut, ""), WithAvailable(1)),
+		},
 		"what an entry says about its pods stays until they are listed": {
 			in: NewInput(Chosen("east"), WithEntries(Entry("east", v1alpha1.ClusterFailed, WithReason(v1alpha1.ReasonImagePullBackOff, "no"), WithPods(2, 0))),
 				Observed("east", Observation(v1alpha1.ClusterFailed, Reporting(v1alpha1.ReasonRolloutFailed, "too late"), Counting(2, 1), podsUnlisted))),

@@ -91,7 +91,8 @@ func TestStatus_is_never_Ready_for_an_unreachable_member(t *testing.T) {
 				t.Fatalf("%s cannot be observed and is %s", entry.Name, entry.Phase)
 			}
 			if before := in.App.Status.Cluster(entry.Name); before != nil &&
-				(before.CurrentReplicas() != entry.CurrentReplicas() || before.ReadyReplicas != entry.ReadyReplicas || before.ObservedGeneration != entry.ObservedGeneration) {
+				(before.CurrentReplicas() != entry.CurrentReplicas() || before.ReadyReplicas != entry.ReadyReplicas ||
+					before.CurrentAvailableReplicas() != entry.CurrentAvailableReplicas() || before.ObservedGeneration != entry.ObservedGeneration) {
 				t.Fatalf("the last known values of %s, which cannot be observed, changed:\n%s", entry.Name, cmp.Diff(*before, entry))
 			}
 		}
@@ -100,6 +101,56 @@ func TestStatus_is_never_Ready_for_an_unreachable_member(t *testing.T) {
 		})
 		if ready && (status.Summary.Ready != status.Summary.Clusters || status.Summary.Unknown > 0) {
 			t.Fatalf("Ready is True with %+v", status.Summary)
+		}
+	})
+}
+
+// The available pods of the status are the sum of those of the entries, as the ready pods are. A cluster
+// that cannot be observed counts in neither.
+func TestStatus_sums_up_the_available_pods_of_its_entries(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		status := StatusOf(in)
+		var ready, available int32
+		for _, entry := range status.Clusters {
+			if own := entry.ObservedAvailableReplicas; own != nil && *own == entry.ReadyReplicas {
+				t.Fatalf("%s has a number of available pods of its own, and all ready pods are available", entry.Name)
+			}
+			if member := in.Members[entry.Name]; member == nil || !member.IsReady() {
+				continue
+			}
+			ready += entry.ReadyReplicas
+			if entry.ObservedAvailableReplicas != nil {
+				available += *entry.ObservedAvailableReplicas
+			} else {
+				available += entry.ReadyReplicas
+			}
+		}
+		if status.AvailableReplicas == nil || *status.AvailableReplicas != available || status.Summary.ReadyReplicas != ready {
+			t.Fatalf("the status has %v available and %d ready pods, and the entries %d and %d", status.AvailableReplicas, status.Summary.ReadyReplicas, available, ready)
+		}
+	})
+}
+
+// The number of available pods is only shown. What a rollout takes for available is its own decision.
+func TestDecisions_do_not_depend_on_the_number_of_available_pods(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		in := anyInput.Draw(t, "input")
+		other := in
+		other.App, other.Observations = in.App.DeepCopy(), map[string]observation.Observation{}
+		for i := range other.App.Status.Clusters {
+			other.App.Status.Clusters[i].ObservedAvailableReplicas = nil
+		}
+		for cluster, seen := range in.Observations {
+			seen.AvailableReplicas = nil
+			other.Observations[cluster] = seen
+		}
+		decision := rollout.Plan(in)
+		for i := range decision.Entries {
+			decision.Entries[i].ObservedAvailableReplicas = nil
+		}
+		if diff := cmp.Diff(rollout.Plan(other), decision); diff != "" {
+			t.Fatalf("the decision depends on the available pods (-without +with):\n%s", diff)
 		}
 	})
 }
@@ -344,6 +395,7 @@ func anyEntry(t *rapid.T, cluster string) v1alpha1.ClusterStatus {
 		WithPods(anyCount.Draw(t, cluster+"'s pods"), anyCount.Draw(t, cluster+"'s ready pods")),
 		Since(anyTime.Draw(t, cluster+" since")),
 	)
+	entry.ObservedAvailableReplicas = anyAvailable(t, cluster, entry.ReadyReplicas)
 	if rapid.IntRange(0, 3).Draw(t, cluster+" has an autoscaler") == 3 {
 		least := anyCount.Draw(t, cluster+"'s lower bound")
 		WithBounds(least, max(least, 1)+anyCount.Draw(t, cluster+"'s upper bound"))(&entry)
@@ -371,6 +423,7 @@ func anyObservation(t *rapid.T, cluster string) observation.Observation {
 		AnsweringReplicas(anyCount.Draw(t, cluster+"'s observed replicas")),
 		Counting(anyCount.Draw(t, cluster+"'s counted pods"), anyCount.Draw(t, cluster+"'s counted ready pods")),
 	)
+	seen.AvailableReplicas = anyAvailable(t, cluster, seen.ReadyReplicas)
 	seen.UID = rapid.SampledFrom([]types.UID{UID, UID, "uid-2"}).Draw(t, cluster+"'s observed UID")
 	if phase == v1alpha1.ClusterRemoving && rapid.SampledFrom([]bool{true, true, false}).Draw(t, cluster+" is gone") {
 		GoneSince(anyTime.Draw(t, cluster+" is gone since"))(&seen)
@@ -380,6 +433,16 @@ func anyObservation(t *rapid.T, cluster string) observation.Observation {
 		Reporting("SomeReason", "an observed message")(&seen)
 	}
 	return seen
+}
+
+// anyAvailable returns a number of available pods as an entry and an observation have it: nil if it is that
+// of the ready pods.
+func anyAvailable(t *rapid.T, cluster string, ready int32) *int32 {
+	available := rapid.Int32Range(0, ready).Draw(t, cluster+"'s available pods")
+	if available == ready {
+		return nil
+	}
+	return &available
 }
 
 // maybeConfirmGone adds an observation that no object is left on the cluster of an entry. It is

@@ -99,6 +99,9 @@ func fixedSize(entry *v1alpha1.ClusterStatus) int {
 		numberSize("readyReplicas", int64(entry.ReadyReplicas)) + numberSize("unreadyReplicas", int64(entry.UnreadyReplicas)) +
 		numberSize("minReplicas", int64(entry.MinReplicas)) + numberSize("maxReplicas", int64(entry.MaxReplicas)) +
 		numberSize("availableReplicas", int64(entry.AvailableReplicas)) + numberSize("stageRevision", entry.StageRevision)
+	if entry.ObservedAvailableReplicas != nil {
+		size += len(`"observedAvailableReplicas":,`) + digits(int64(*entry.ObservedAvailableReplicas))
+	}
 	for _, text := range []string{entry.Reason, string(entry.LastKnownPhase), entry.Recreate, entry.Stage} {
 		if text != "" {
 			size += len(`"lastKnownPhase":"",`) + len(text)

@@ -48,25 +48,30 @@ func TestSizes_are_upper_bounds(t *testing.T) {
 	}
 }
 
-const maxCount = 9_999_999_999 // more edits, revisions or placements than a hub ever counts
+const (
+	maxCount = 9_999_999_999 // more edits, revisions or placements than a hub ever counts
+	maxPods  = 1_000_000     // as many pods as an observation has at most
+)
 
 // largestStaying and largestLeaving are the largest entries of clusters that stay in the plan and
-// leave it, without texts.
+// leave it, without texts. The one that stays has readySince, and so it has no availableReplicas.
 var (
 	largestStaying = v1alpha1.ClusterStatus{
 		Name: strings.Repeat("n", 253), Generation: maxCount, Replicas: math.MaxInt32, MinReplicas: math.MaxInt32, MaxReplicas: math.MaxInt32,
 		Weight: maxCount, Surging: true, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(),
-		ObservedGeneration: maxCount, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: v1alpha1.ReasonHubBehind,
-		Revision: maxCount, Placement: maxCount, Recreate: "0123456789-1234", Stage: strings.Repeat("s", 63), StageRevision: maxCount,
-		AvailableReplicas: math.MaxInt32, Impaired: true, Returned: true, UnavailableSince: new(metav1.Now()), ReadySince: new(metav1.Now()),
+		ObservedGeneration: maxCount, ReadyReplicas: maxPods, UnreadyReplicas: maxPods, Reason: v1alpha1.ReasonHubBehind,
+		ObservedAvailableReplicas: new(int32(maxPods)),
+		Revision:                  maxCount, Placement: maxCount, Recreate: "0123456789-1234", Stage: strings.Repeat("s", 63), StageRevision: maxCount,
+		Impaired: true, Returned: true, UnavailableSince: new(metav1.Now()), ReadySince: new(metav1.Now()),
 		HubBehind: &v1alpha1.HubBehind{Kind: "Deployment", Generation: maxCount, UID: "12345678-1234-1234-1234-123456789012", Accept: "p1234567890-01234567", Revision: maxCount},
 	}
 	largestLeaving = v1alpha1.ClusterStatus{
 		Name: strings.Repeat("n", 253), Generation: maxCount, Replicas: math.MaxInt32, MinReplicas: math.MaxInt32, MaxReplicas: math.MaxInt32,
 		Weight: maxCount, Phase: v1alpha1.ClusterProgressing, LastTransitionTime: metav1.Now(), LastKnownPhase: v1alpha1.ClusterProgressing,
 		Transition:         v1alpha1.ClusterTransition{Type: v1alpha1.TransitionRemovalNeedsApproval, Cause: v1alpha1.CauseDisplaced, Accepted: true},
-		ObservedGeneration: maxCount, ReadyReplicas: math.MaxInt32, UnreadyReplicas: math.MaxInt32, Reason: v1alpha1.ReasonRemovalNeedsApproval,
-		Revision: maxCount, Placement: maxCount, AvailableReplicas: math.MaxInt32,
+		ObservedGeneration: maxCount, ReadyReplicas: maxPods, UnreadyReplicas: maxPods, Reason: v1alpha1.ReasonRemovalNeedsApproval,
+		ObservedAvailableReplicas: new(int32(maxPods)),
+		Revision:                  maxCount, Placement: maxCount, AvailableReplicas: math.MaxInt32,
 		HubBehind: &v1alpha1.HubBehind{Kind: "HorizontalPodAutoscaler", Generation: maxCount, UID: "12345678-1234-1234-1234-123456789012", Accept: "p1234567890-01234567", Placement: maxCount},
 	}
 )
@@ -75,6 +80,8 @@ var (
 func largest() v1alpha1.ClusterStatus {
 	entry, leaving := *largestStaying.DeepCopy(), largestLeaving.DeepCopy()
 	entry.LastKnownPhase, entry.Transition = leaving.LastKnownPhase, leaving.Transition
+	entry.AvailableReplicas, entry.ReadyReplicas, entry.UnreadyReplicas = math.MaxInt32, math.MaxInt32, math.MaxInt32
+	entry.ObservedAvailableReplicas = new(int32(math.MinInt32))
 	entry.HubBehind.Kind, entry.HubBehind.Placement, entry.HubBehind.CreationTime = leaving.HubBehind.Kind, maxCount, new(metav1.Now())
 	entry.HubBehind.Accept = strings.Repeat("a", 100)
 	for _, number := range []*int64{&entry.Generation, &entry.ObservedGeneration, &entry.Weight, &entry.Revision, &entry.Placement, &entry.HubBehind.Generation, &entry.HubBehind.Revision, &entry.HubBehind.Placement} {
@@ -156,8 +163,9 @@ func drawEntry(t *rapid.T) v1alpha1.ClusterStatus {
 		MinReplicas: rapid.Int32().Draw(t, "minimum"), MaxReplicas: rapid.Int32().Draw(t, "maximum"), Weight: rapid.Int64().Draw(t, "weight"),
 		Surging: rapid.Bool().Draw(t, "surging"), ObservedGeneration: rapid.Int64().Draw(t, "observed"),
 		ReadyReplicas: rapid.Int32().Draw(t, "ready"), UnreadyReplicas: rapid.Int32().Draw(t, "unready"),
-		Reason:  rapid.SampledFrom([]string{"", v1alpha1.ReasonRemovalNeedsApproval, v1alpha1.ReasonRefused}).Draw(t, "reason"),
-		Message: text("message", 1024), Stage: strings.Repeat("s", rapid.IntRange(0, 63).Draw(t, "stage")), StageRevision: rapid.Int64().Draw(t, "stageRevision"),
+		ObservedAvailableReplicas: rapid.Ptr(rapid.Int32(), true).Draw(t, "available now"),
+		Reason:                    rapid.SampledFrom([]string{"", v1alpha1.ReasonRemovalNeedsApproval, v1alpha1.ReasonRefused}).Draw(t, "reason"),
+		Message:                   text("message", 1024), Stage: strings.Repeat("s", rapid.IntRange(0, 63).Draw(t, "stage")), StageRevision: rapid.Int64().Draw(t, "stageRevision"),
 		Revision: rapid.Int64().Draw(t, "revision"), Placement: rapid.Int64().Draw(t, "number of the placement"), AvailableReplicas: rapid.Int32().Draw(t, "available"),
 		Impaired: rapid.Bool().Draw(t, "impaired"), Returned: rapid.Bool().Draw(t, "returned"),
 	}

@@ -336,6 +336,7 @@ func TestCompute_sets_the_other_fields(t *testing.T) {
 			in: NewInput(),
 			want: v1alpha1.AppServiceStatus{
 				ObservedGeneration: Generation,
+				AvailableReplicas:  new(int32(0)),
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Display: "0/0"},
 			},
@@ -346,6 +347,7 @@ func TestCompute_sets_the_other_fields(t *testing.T) {
 			want: v1alpha1.AppServiceStatus{
 				ObservedGeneration: Generation,
 				Replicas:           2, // 4 clusters with 2 pods and 1 with none: the mean is 1.6
+				AvailableReplicas:  new(int32(8)),
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary: v1alpha1.ClusterSummary{
 					Clusters: 5, Ready: 1, Display: "1/5", Replicas: 10, ReadyReplicas: 8, LastKnownReadyReplicas: 4,
@@ -362,9 +364,31 @@ func TestCompute_sets_the_other_fields(t *testing.T) {
 			want: v1alpha1.AppServiceStatus{
 				ObservedGeneration: Generation,
 				Replicas:           2,
+				AvailableReplicas:  new(int32(2)),
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 1, Ready: 1, Display: "1/1", Replicas: 2, ReadyReplicas: 2, LastKnownReadyReplicas: 2, Removing: 1},
 				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"b"}}}},
+			},
+		},
+		"pods that are ready and not available yet": {
+			in: NewInput(Chosen("a"), Chosen("b"), Observed("a", Observation(v1alpha1.ClusterProgressing, CountingAvailable(0))), Observed("b", Observation(v1alpha1.ClusterReady))),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: Generation,
+				Replicas:           2,
+				AvailableReplicas:  new(int32(2)),
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 1, Progressing: 1, Display: "1/2", Replicas: 4, ReadyReplicas: 4},
+			},
+		},
+		"available pods of clusters that cannot be observed do not count": {
+			in: NewInput(inPhase("a", v1alpha1.ClusterReady), Chosen("b"), WithEntries(Entry("b", v1alpha1.ClusterProgressing, WithAvailable(1))),
+				func(in *rollout.Input) { in.Members["b"] = NewMember("b", metav1.ConditionFalse) }),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: Generation,
+				Replicas:           2,
+				AvailableReplicas:  new(int32(2)),
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 1, Unknown: 1, Display: "1/2", Replicas: 4, ReadyReplicas: 2, LastKnownReadyReplicas: 2},
 			},
 		},
 		"Duplicated: replicas of one cluster": {
@@ -372,6 +396,7 @@ func TestCompute_sets_the_other_fields(t *testing.T) {
 			want: v1alpha1.AppServiceStatus{
 				ObservedGeneration: Generation,
 				Replicas:           3,
+				AvailableReplicas:  new(int32(6)),
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 6},
 			},
@@ -381,6 +406,7 @@ func TestCompute_sets_the_other_fields(t *testing.T) {
 			want: v1alpha1.AppServiceStatus{
 				ObservedGeneration: Generation,
 				Replicas:           5,
+				AvailableReplicas:  new(int32(7)),
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 7, Removing: 1},
 				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"c"}}}},
@@ -391,6 +417,7 @@ func TestCompute_sets_the_other_fields(t *testing.T) {
 			want: v1alpha1.AppServiceStatus{
 				ObservedGeneration: Generation,
 				Replicas:           1,
+				AvailableReplicas:  new(int32(1)),
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 3, Ready: 1, Progressing: 2, Display: "1/3", Replicas: 6, ReadyReplicas: 1},
 			},

@@ -34,6 +34,7 @@ func Compute(in rollout.Input, decision rollout.Decision) v1alpha1.AppServiceSta
 		ObservedGeneration:  generation,
 		Conditions:          keepTimes(in.App, in.Now, conditions),
 		Replicas:            scaleReplicas(in.App, next),
+		AvailableReplicas:   availableReplicas(in, next),
 		Selector:            labels.SelectorFromSet(workload.Selector(in.App.Name)).String(),
 		Summary:             summary,
 		Placement:           nextPlacement(in, decision),
@@ -69,7 +70,7 @@ func summarize(in rollout.Input, entries []v1alpha1.ClusterStatus) v1alpha1.Clus
 		if entry.HubBehind != nil {
 			sum.HubBehind++
 		}
-		if member := in.Members[entry.Name]; member != nil && member.IsReady() {
+		if isObservable(in, entry.Name) {
 			sum.ReadyReplicas = addSaturating(sum.ReadyReplicas, entry.ReadyReplicas)
 		} else {
 			sum.LastKnownReadyReplicas = addSaturating(sum.LastKnownReadyReplicas, entry.ReadyReplicas)
@@ -101,6 +102,24 @@ func summarize(in rollout.Input, entries []v1alpha1.ClusterStatus) v1alpha1.Clus
 		sum.UpToDate = fmt.Sprintf("%d/%d", upToDate, sum.Clusters)
 	}
 	return sum
+}
+
+// availableReplicas returns the number of available pods. It counts the clusters whose ready pods are
+// in readyReplicas of the summary.
+func availableReplicas(in rollout.Input, entries []v1alpha1.ClusterStatus) *int32 {
+	var sum int32
+	for i := range entries {
+		if isObservable(in, entries[i].Name) {
+			sum = addSaturating(sum, entries[i].CurrentAvailableReplicas())
+		}
+	}
+	return &sum
+}
+
+// isObservable reports whether the entry of a cluster is current.
+func isObservable(in rollout.Input, cluster string) bool {
+	member := in.Members[cluster]
+	return member != nil && member.IsReady()
 }
 
 // isUpToDate reports whether the latest revision is applied on the cluster of an entry.

@@ -61,7 +61,8 @@ func runStatusList(ctx context.Context, o *hub.Options, names []string, flags *a
 
 // appColumns are the columns of a list of AppServices.
 var appColumns = []output.Column{
-	{Name: "Name"}, {Name: "Revision"}, {Name: "Ready"}, {Name: "Status"}, {Name: "Stage"}, {Name: "Age", IsAge: true}, {Name: "Image", IsWide: true}, {Name: "Next"},
+	{Name: "Name"}, {Name: "Revision"}, {Name: "Ready"}, {Name: "Status"}, {Name: "Stage"}, {Name: "Age", IsAge: true},
+	{Name: "Available", IsWide: true}, {Name: "Image", IsWide: true}, {Name: "Next"},
 }
 
 // appListPrinter prints AppServices as the flags of status say.
@@ -159,7 +160,7 @@ func (p *appListPrinter) rowsOf(apps []*v1alpha1.AppService) []output.Row {
 	for _, app := range apps {
 		row := view.RowOf(app)
 		cells := []string{app.Name, output.OrNone(row.Revision), row.Ready, row.Status, output.OrNone(row.Stage),
-			output.Age(app.CreationTimestamp.Time), app.Spec.Image, output.OrNone(row.Next)}
+			output.Age(app.CreationTimestamp.Time), output.OrNone(row.Available), app.Spec.Image, output.OrNone(row.Next)}
 		if p.flags.isAllNamespaces {
 			cells = append([]string{app.Namespace}, cells...)
 		}

@@ -40,7 +40,7 @@ func createTeam(t *testing.T, namespace string) map[string]*v1alpha1.AppService 
 	})
 	setReason(t, apps["broken"], v1alpha1.ReasonRolledBack, func(s *v1alpha1.AppServiceStatus) {
 		s.Rollout = v1alpha1.RolloutStatus{Revision: 3, StableRevision: 2, FailedRevision: 3, FailedStage: "eu", Phase: v1alpha1.RolloutRolledBack}
-		s.Summary.Clusters, s.Summary.Ready = 3, 3
+		s.Summary.Clusters, s.Summary.Ready, s.AvailableReplicas = 3, 3, new(int32(7))
 	})
 	return apps
 }
@@ -72,6 +72,7 @@ func words(table string) string {
 func TestStatus_lists_those_first_that_need_attention(t *testing.T) {
 	createTeam(t, "shop")
 	const header = "NAME REVISION READY STATUS STAGE AGE NEXT"
+	const wideHeader = "NAME REVISION READY STATUS STAGE AGE AVAILABLE IMAGE NEXT"
 	broken := "broken 3 3/3 RolledBack eu AGE kubectl appsvc rollout retry broken -n shop --revision 3, or edit the spec"
 	staged := "staged 2 8/10 AwaitingApproval eu 0/5 AGE kubectl appsvc rollout approve staged -n shop --stage eu --revision 2"
 	ok := "ok 4 10/10 Ready <none> AGE <none>"
@@ -81,7 +82,8 @@ func TestStatus_lists_those_first_that_need_attention(t *testing.T) {
 		"-n shop -l team=a":                    {header, staged, ok},
 		"-n shop -l team=a --no-headers":       {staged, ok},
 		"-n shop --sort-by .metadata.name":     {header, broken, ok, staged},
-		"-n shop -l team=b -o wide":            {strings.Replace(header, "NEXT", "IMAGE NEXT", 1), strings.Replace(broken, "AGE", "AGE nginx:1", 1)},
+		"-n shop -l team=b -o wide":            {wideHeader, strings.Replace(broken, "AGE", "AGE 7 nginx:1", 1)},
+		"-n shop ok broken -o wide":            {wideHeader, strings.Replace(broken, "AGE", "AGE 7 nginx:1", 1), strings.Replace(ok, "AGE", "AGE <none> nginx:1", 1)},
 		"-A -l team=b":                         {"NAMESPACE " + header, "shop " + broken},
 		"-n shop -o name":                      {"appservice.fleetwright.dev/broken", "appservice.fleetwright.dev/ok", "appservice.fleetwright.dev/staged"},
 		"-n shop -o custom-columns=N:.kind":    {"N", "AppService", "AppService", "AppService"},

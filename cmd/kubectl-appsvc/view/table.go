@@ -22,7 +22,9 @@ type Row struct {
 	Status string
 	// Stage is the stage whose turn it is with "updated/clusters", or the stage that failed, or "".
 	Stage string
-	Image string
+	// Available is the number of available pods, or "" if the operator does not report it.
+	Available string
+	Image     string
 	// Next is the command that continues the rollout, or "".
 	Next string
 }
@@ -48,6 +50,9 @@ func RowOf(app *v1alpha1.AppService) Row {
 	row := Row{
 		Ready: fmt.Sprintf("%d/%d", sum.Ready, sum.Clusters), Status: "Unknown",
 		Image: app.Spec.Image,
+	}
+	if available := app.Status.AvailableReplicas; available != nil {
+		row.Available = strconv.Itoa(int(*available))
 	}
 	if ready := meta.FindStatusCondition(app.Status.Conditions, v1alpha1.ConditionReady); ready != nil {
 		row.Status = ready.Reason

@@ -43,6 +43,7 @@ func drawEntries(t *rapid.T) []v1alpha1.ClusterStatus {
 	phases := []v1alpha1.ClusterPhase{v1alpha1.ClusterReady, v1alpha1.ClusterFailed, v1alpha1.ClusterUnknown, v1alpha1.ClusterRemoving}
 	for i := range all {
 		all[i] = v1alpha1.ClusterStatus{Name: fmt.Sprintf("member-%d", i), Phase: rapid.SampledFrom(phases).Draw(t, "phase")}
+		all[i].ObservedAvailableReplicas = rapid.Ptr(rapid.Int32Range(0, 2), true).Draw(t, "available pods")
 	}
 	slices.SortFunc(all, func(a, b v1alpha1.ClusterStatus) int { return cmp.Compare(a.Name, b.Name) })
 	return all
@@ -90,6 +91,7 @@ func TestIsStored(t *testing.T) {
 	changes := map[string]func(*v1alpha1.AppServiceSlice){
 		"":            func(s *v1alpha1.AppServiceSlice) { s.Labels["team"] = "a" },
 		"an entry":    func(s *v1alpha1.AppServiceSlice) { s.Clusters[0].Replicas = 7 },
+		"pods of it":  func(s *v1alpha1.AppServiceSlice) { s.Clusters[0].ObservedAvailableReplicas = new(int32) },
 		"its entries": func(s *v1alpha1.AppServiceSlice) { s.Clusters = nil },
 		"its slot":    func(s *v1alpha1.AppServiceSlice) { s.Labels[v1alpha1.LabelSlot] = "x" },
 		"its label":   func(s *v1alpha1.AppServiceSlice) { delete(s.Labels, v1alpha1.LabelAppService) },

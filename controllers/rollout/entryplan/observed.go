@@ -89,6 +89,7 @@ func isOfOtherRevision(seen observation.Observation, entry v1alpha1.ClusterStatu
 // setCounts sets the observed counts and addresses.
 func setCounts(entry *v1alpha1.ClusterStatus, seen observation.Observation) {
 	entry.ReadyReplicas, entry.UnreadyReplicas = seen.ReadyReplicas, max(0, seen.Replicas-seen.ReadyReplicas)
+	entry.ObservedAvailableReplicas = seen.AvailableReplicas
 	entry.Addresses = seen.Addresses
 }
 

@@ -75,6 +75,11 @@ func WithPods(pods, ready int32) func(*v1alpha1.ClusterStatus) {
 	}
 }
 
+// WithAvailable sets the number of available pods, which is less than that of ready ones.
+func WithAvailable(available int32) func(*v1alpha1.ClusterStatus) {
+	return func(entry *v1alpha1.ClusterStatus) { entry.ObservedAvailableReplicas = &available }
+}
+
 // NeverObserved removes the observed state.
 func NeverObserved(entry *v1alpha1.ClusterStatus) {
 	Applied(0)(entry)

@@ -30,6 +30,11 @@ func Counting(pods, ready int32) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Replicas, seen.ReadyReplicas = pods, ready }
 }
 
+// CountingAvailable sets the observed number of available pods, which is less than that of ready ones.
+func CountingAvailable(available int32) func(*observation.Observation) {
+	return func(seen *observation.Observation) { seen.AvailableReplicas = &available }
+}
+
 // Answering sets the generation that an observation answers.
 func Answering(generation int64) func(*observation.Observation) {
 	return func(seen *observation.Observation) { seen.Generation, seen.Applied = generation, generation }
@@ -52,6 +57,6 @@ func OfAnotherUID(seen *observation.Observation) { seen.UID = "uid-2" }
 // with this transition time.
 func GoneSince(t metav1.Time) func(*observation.Observation) {
 	return func(seen *observation.Observation) {
-		seen.Applied, seen.Replicas, seen.ReadyReplicas, seen.GoneSince = 0, 0, 0, t
+		seen.Applied, seen.Replicas, seen.ReadyReplicas, seen.AvailableReplicas, seen.GoneSince = 0, 0, 0, nil, t
 	}
 }
