@@ -132,6 +132,31 @@ func TestOverrides(t *testing.T) {
 			f.expectOverridden(t, app, want)
 		})
 	}
+	t.Run("pods that are ready are not available before minReadySeconds of their Deployment", func(t *testing.T) {
+		slow := *east.DeepCopy()
+		wait := v1alpha1.PatchOperation{Op: "add", Path: "/spec/minReadySeconds", Value: &v1alpha1.JSON{Raw: []byte("300")}}
+		slow.Patches[0].Operations = append(slow.Patches[0].Operations, wait)
+		f.expectAvailable(t, app, 7, nil)
+		f.EditApp(t, app, overrides(north, south, slow))
+		f.expectAvailable(t, app, 5, new(int32(0)))
+		f.EditApp(t, app, overrides(north, south, east))
+		f.expectAvailable(t, app, 7, nil)
+	})
+}
+
+// expectAvailable waits until seven pods are ready, and this many of them are available: those of north
+// and south, and those of the entry of east, which has no number if all of its two ready pods are.
+func (f *fleet) expectAvailable(t *testing.T, app *v1alpha1.AppService, want int32, east *int32) {
+	t.Helper()
+	f.Eventually(t, fmt.Sprintf("AppService %s to have %d available pods", app.Name, want), func(context.Context) error {
+		f.RefreshApp(t, app)
+		status := &app.Status
+		entry := status.Cluster("east")
+		if status.Summary.ReadyReplicas != 7 || !ptr.Equal(status.AvailableReplicas, &want) || entry == nil || !ptr.Equal(entry.ObservedAvailableReplicas, east) {
+			return fmt.Errorf("%d pods are ready and %d available; the entry of east: %+v", status.Summary.ReadyReplicas, ptr.Deref(status.AvailableReplicas, -1), entry)
+		}
+		return framework.IsObserved(app)
+	})
 }
 
 func requests32Mi(s *v1alpha1.AppServiceSpec) {

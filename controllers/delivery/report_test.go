@@ -68,6 +68,26 @@ func TestLoadBalancer_has_an_address_before_it_is_ready(t *testing.T) {
 	s.expectReport(ready)
 }
 
+// A Deployment has minReadySeconds only if an override or the member adds it.
+func TestReport_counts_available_pods(t *testing.T) {
+	t.Parallel()
+	s := deliveredSetup(t)
+	setAvailable := func(available int32) {
+		d := s.deployment()
+		before := d.DeepCopy()
+		d.Status.AvailableReplicas, d.Status.UnavailableReplicas = available, 1-available
+		s.must(onMember.Status().Patch(t.Context(), d, client.MergeFrom(before)))
+	}
+	s.expectReport(s.ready())
+	setAvailable(0)
+	want := s.ready()
+	want.Phase, want.Reason, want.Message = v1alpha1.ClusterProgressing, v1alpha1.ReasonRollingOut, "Available: 0/1"
+	want.AvailableReplicas = new(int32(0))
+	s.expectReport(want)
+	setAvailable(1)
+	s.expectReport(s.ready())
+}
+
 func TestReport_names_its_generation(t *testing.T) {
 	t.Parallel()
 	s := deliveredSetup(t)

@@ -16,6 +16,7 @@ import (
 var explained = map[string]string{
 	"create controllerrevisions/":            "the template that runs becomes the first revision",
 	"patch appservices/status":               "the status names it",
+	"AppService .status.availableReplicas":   "the available pods of all clusters",
 	"AppService .status.rollout":             "the revision of the spec",
 	"AppService .status.rollout.revision":    "the revision of the spec",
 	"AppService .status.clusters[].revision": "the revision on the cluster",

@@ -70,8 +70,12 @@ func (o Options) writeHead(b *strings.Builder, app *v1alpha1.AppService) {
 			color = red
 		}
 	}
-	fmt.Fprintf(b, "%s/%s  %s  %d/%d clusters ready, %d/%d pods ready\n",
+	fmt.Fprintf(b, "%s/%s  %s  %d/%d clusters ready, %d/%d pods ready",
 		output.Printable(app.Namespace), output.Printable(app.Name), o.colored(color, output.Printable(state)), sum.Ready, sum.Clusters, sum.ReadyReplicas, sum.Replicas)
+	if available := app.Status.AvailableReplicas; available != nil && *available != sum.ReadyReplicas {
+		fmt.Fprintf(b, ", %d available", *available)
+	}
+	b.WriteString("\n")
 	o.writeWrapped(b, "  ", message)
 	o.writeWrapped(b, "  ", "image: "+app.Spec.Image)
 	for _, kind := range []string{v1alpha1.ConditionRolledOut, v1alpha1.ConditionPlaced, v1alpha1.ConditionSuspended} {
@@ -251,6 +255,9 @@ func countPhases(entries []v1alpha1.ClusterStatus) string {
 func (o Options) writeCluster(b *strings.Builder, app *v1alpha1.AppService, entry *v1alpha1.ClusterStatus, head, stem string) {
 	phase := pad(string(entry.Phase), len(v1alpha1.ClusterProgressing))
 	line := fmt.Sprintf("%s  %s  %d/%d pods", head, o.colored(colorOf(entry.Phase), phase), entry.ReadyReplicas, entry.Replicas)
+	if entry.ObservedAvailableReplicas != nil {
+		line += fmt.Sprintf(", %d available", *entry.ObservedAvailableReplicas)
+	}
 	switch entry.Phase {
 	case v1alpha1.ClusterProgressing, v1alpha1.ClusterPending:
 		line += "  " + bar(entry.ReadyReplicas, entry.Replicas)

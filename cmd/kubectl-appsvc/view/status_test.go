@@ -115,9 +115,20 @@ func TestStatus(t *testing.T) {
 		"stale":       {app: appFrom(t, rollingOut), options: view.Options{Notes: []string{"the operator has not renewed its Lease for 5m, so what you see may be old: see kubectl get pods -n fleetwright-system"}}},
 		"new":         {app: appFrom(t, "{metadata: {name: web, namespace: shop}, spec: {image: nginx}}")},
 		"many":        {app: many},
-		"configured":  {app: appFrom(t, configured)},
-		"too-large":   {app: tooLarge},
-		"in-place":    {app: inPlace},
+		"available": {app: appFrom(t, `
+metadata: {name: web, namespace: shop}
+spec: {image: "nginx:1"}
+status:
+  availableReplicas: 4
+  summary: {clusters: 2, ready: 1, replicas: 6, readyReplicas: 6}
+  conditions:
+  - {type: Ready, status: "False", reason: Progressing, message: "1 of 2 clusters not ready: east (RollingOut)", lastTransitionTime: "2026-01-02T11:50:00Z"}
+  clusters:
+  - {name: east, generation: 1, replicas: 3, readyReplicas: 3, observedAvailableReplicas: 1, phase: Progressing, reason: RollingOut, message: "Available: 1/3", lastTransitionTime: "2026-01-02T11:58:40Z"}
+  - {name: west, generation: 1, replicas: 3, readyReplicas: 3, phase: Ready, lastTransitionTime: "2026-01-02T11:58:40Z"}`)},
+		"configured": {app: appFrom(t, configured)},
+		"too-large":  {app: tooLarge},
+		"in-place":   {app: inPlace},
 		"rolled-back": {app: appFrom(t, `
 metadata: {name: web, namespace: shop}
 spec: {image: "nginx:bad"}
