@@ -103,6 +103,32 @@ func TestSizes_know_each_field(t *testing.T) {
 	}
 }
 
+// Each field adds at least what it adds to the JSON. The estimate of a whole entry has some bytes to spare,
+// so it does not show that a field is missing.
+func TestSizes_count_each_field(t *testing.T) {
+	whole := largest()
+	size := func(entry v1alpha1.ClusterStatus) (estimated, encoded int) {
+		content, err := json.Marshal(entry)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return fixedSize(&entry), len(content)
+	}
+	estimated, encoded := size(whole)
+	for i := range reflect.TypeFor[v1alpha1.ClusterStatus]().NumField() {
+		without := *whole.DeepCopy()
+		field := reflect.ValueOf(&without).Elem().Field(i)
+		field.SetZero()
+		name := reflect.TypeFor[v1alpha1.ClusterStatus]().Field(i).Name
+		if name == "LastTransitionTime" { // it is always there
+			continue
+		}
+		if e, j := size(without); estimated-e < encoded-j {
+			t.Errorf("%s adds %d bytes to the estimate, and %d to the JSON", name, estimated-e, encoded-j)
+		}
+	}
+}
+
 // Entries with any values of the schema fit into their object, nothing but texts is shortened, and
 // what was shortened is not shortened again.
 func TestLimitTexts_of_any_entries(t *testing.T) {
