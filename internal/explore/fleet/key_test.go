@@ -181,6 +181,7 @@ func (e *encoder) request(value string) {
 // ignored are fields on which no decision depends.
 var ignored = map[string]bool{
 	"Name": true, "Message": true, "FailedClusters": true, "ReturnFailedClusters": true, "GoneSince": true, "Look": true, "UID": true, "Addresses": true,
+	"ObservedAvailableReplicas": true,
 }
 
 func kindOf(field string) kindOfNumber {
