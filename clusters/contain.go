@@ -48,7 +48,10 @@ func (s *session) containPanics(lw toolscache.ListerWatcher, object runtime.Obje
 			defer func() { err = end(err) }()
 			options.Limit = 0
 			list, err = inner.ListWithContext(ctx, options)
-			return list, errors.Join(err, refusePages(list))
+			if err != nil {
+				return nil, err // client-go returns a nil list of metadata, which is not a nil interface
+			}
+			return list, refusePages(list)
 		},
 		WatchFuncWithContext: inner.WatchWithContext,
 	}

@@ -1,9 +1,13 @@
 package clusters_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -269,4 +273,82 @@ func TestEnd_of_the_operator_does_not_wait_for_an_engagement(t *testing.T) {
 	o.resign()
 	wait.Receive(t, o.ended, "the end of the manager")
 	m.checkNoCluster(t)
+}
+
+// Many members may join at once. A controller gets the objects of each of them. With FLEETWRIGHT_LONG=1 in
+// the environment, 200 join.
+func TestController_gets_many_members_that_join_at_once(t *testing.T) {
+	t.Parallel()
+	count := 50
+	if os.Getenv("FLEETWRIGHT_LONG") != "" {
+		count = 200
+	}
+	env := sharedEnv(t)
+	o := newControlledOperator(t, env, "fleet-many-at-once", time.Minute)
+	members := make([]*testMember, count)
+	for i := range members {
+		members[i] = env.newMember(t, o.operator, fmt.Sprintf("one-of-many-%d", i))
+	}
+	members[0].createDeployment(t, "on-each-of-many") // all of them have the same API server
+	for _, m := range members {
+		m.createSecret(t, m.kubeconfig(t))
+	}
+	for _, m := range members {
+		o.stock.expectRead(t, m, "on-each-of-many")
+	}
+}
+
+// Nothing of a member is left after it is gone: no connection, and no goroutine but one for each watch that
+// multicluster-runtime keeps until its controller ends (startWithinContext). This test does not run in parallel with others, because it counts goroutines of
+// the process.
+func TestController_leaves_nothing_of_a_member_that_is_gone(t *testing.T) {
+	const rounds = 10
+	env := sharedEnv(t)
+	o := newControlledOperator(t, env, "fleet-leaves-nothing", time.Minute)
+	m := env.newMember(t, o.operator, "leaves-nothing")
+	m.createDeployment(t, "leaves-nothing")
+	joinAndLeave := func(times int) {
+		m.createSecret(t, m.kubeconfig(t))
+		e := m.waitForEngagement(t, times)
+		o.stock.expectRead(t, m, "leaves-nothing")
+		m.deleteSecret(t)
+		m.waitForEnd(t, e)
+		m.waitForConditions(t, summarySecretMissing)
+	}
+	joinAndLeave(1)
+	before := operatorGoroutines()
+	for i := range rounds {
+		joinAndLeave(2 + i)
+	}
+	wait.Eventually(t, func() error {
+		if _, open := m.link.connectionCounts(); open > 0 {
+			return fmt.Errorf("%d connections are open", open)
+		}
+		for creator, count := range operatorGoroutines() {
+			most := before[creator] + rounds/2
+			if strings.Contains(creator, "multicluster-runtime/pkg/controller.") {
+				most += rounds // one for the watch of Deployments
+			}
+			if count > most {
+				return fmt.Errorf("%d goroutines were created by %s after the member left %d times, %d before", count, creator, rounds, before[creator])
+			}
+		}
+		return nil
+	})
+}
+
+// operatorGoroutines returns how many goroutines the operator and its libraries have created, by creator.
+func operatorGoroutines() map[string]int {
+	var stacks bytes.Buffer
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2) // a buffer takes all
+	counts := map[string]int{}
+	for stack := range strings.SplitSeq(stacks.String(), "\n\n") {
+		_, creator, _ := strings.Cut(stack, "created by ")
+		creator, _, _ = strings.Cut(creator, " in goroutine")
+		ours := slices.ContainsFunc([]string{"k8s.io/client-go/", "sigs.k8s.io/", "fleetwright/clusters."}, func(path string) bool { return strings.Contains(creator, path) })
+		if ours {
+			counts[creator]++
+		}
+	}
+	return counts
 }

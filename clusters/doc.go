@@ -15,7 +15,7 @@
 // # Usage
 //
 //	rules := kubeconfig.SecretRules{{Namespace: "fleet", Format: kubeconfig.FormatKubeconfig, Selector: selector}}
-//	provider, err := clusters.New(ctx, clusters.Options{Scheme: memberScheme, Mapper: mapper, Watch: kinds})
+//	provider, err := clusters.New(ctx, clusters.Options{Scheme: memberScheme, Mapper: clusters.NewMapper(memberScheme), Watch: kinds})
 //	m, err := mcmanager.New(hub, provider, manager.Options{
 //		Scheme:         hubScheme,
 //		LeaderElection: true, LeaderElectionID: "my-operator",
@@ -24,19 +24,22 @@
 //	err = provider.SetupWithManager(ctx, m.GetLocalManager(), m, rules)
 //	err = m.Start(ctx)
 //
-// The same is in example_test.go, as code that compiles.
+// The same is in example_test.go, as code that compiles. docs/library.md explains a whole program.
 //
 //   - The hub has the CRD of MemberClusters. The scheme of its manager has core/v1 and v1alpha1.
 //     Without [SecretCache], the manager would cache every Secret of the hub.
 //   - Rules say in which namespaces and formats the Secrets are. The selector of
 //     FormatKubeconfig selects them by label.
 //   - Of the [Options], Scheme and Mapper are required. They must know every kind that is used on
-//     members, because no member is asked for its API. Watch has the kinds that a cache must have
-//     before its member is engaged.
+//     members, because no member is asked for its API. [NewMapper] makes the mapper from the scheme.
+//   - Watch has the kinds that a cache must have before its member is engaged: all that controllers
+//     watch, in the form in which they watch them. A cache refuses to wait for any other informer.
+//   - A process beside Fleetwright's operator sets ReadOnly. Then the Provider writes nothing to the
+//     hub, and has the members that the operator has accepted.
 //   - Indexes of the members' caches are added with [Provider.IndexField] before the manager starts:
 //     once there is a member, it returns an error.
 //
-// From then on, the Provider writes a MemberCluster for each Secret. It engages the aware of
+// From then on, the Provider writes a MemberCluster for each Secret, unless it is ReadOnly. It engages the aware of
 // SetupWithManager (here the manager, which engages all of its controllers) with each member that
 // connects. The context of an engagement ends when the member can no longer be used. A member that
 // returns is engaged again, with a new Cluster and a new cache. An Aware may be engaged with the same

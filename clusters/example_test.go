@@ -5,7 +5,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -23,11 +22,11 @@ import (
 // then runs everything.
 func Example() {
 	wire := func(ctx context.Context, hub *rest.Config) (mcmanager.Manager, error) {
-		// The mapper knows every kind that is used on members, so the hub needs no discovery on any
-		// member.
-		mapper := meta.NewDefaultRESTMapper(nil)
-		mapper.Add(appsv1.SchemeGroupVersion.WithKind("Deployment"), meta.RESTScopeNamespace)
-		provider, err := clusters.New(ctx, clusters.Options{Scheme: testScheme, Mapper: mapper, Watch: []client.Object{&appsv1.Deployment{}}})
+		provider, err := clusters.New(ctx, clusters.Options{
+			Scheme: testScheme,
+			Mapper: clusters.NewMapper(testScheme), // so that no member is asked for its API
+			Watch:  []client.Object{&appsv1.Deployment{}},
+		})
 		if err != nil {
 			return nil, err
 		}

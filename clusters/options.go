@@ -41,14 +41,21 @@ const (
 // every other field means its default.
 type Options struct {
 	// Scheme and Mapper are shared by all members. The mapper must know every kind that is used on
-	// members.
+	// members; [NewMapper] returns one for the kinds of a scheme.
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
 	// Cache is the template of each member's cache: its selectors and transforms.
 	Cache cache.Options
-	// Watch lists the kinds that a member's cache syncs before the member is engaged. An informer
-	// for another kind can be requested later; its failures do not end the engagement.
+	// Watch lists the kinds that a member's cache syncs before the member is engaged, in the forms in
+	// which controllers watch them: typed, [metav1.PartialObjectMetadata] or unstructured. A member
+	// that does not serve or permit one of them is not engaged. A cache refuses to wait for the
+	// informer of another kind. It can be requested with [cache.BlockUntilSynced](false); its failures
+	// do not end the engagement.
 	Watch []client.Object
+	// ReadOnly is for a process beside the operator of the same hub: the Provider writes nothing to the
+	// hub, and connects to a member only after that operator has accepted its identity. By default,
+	// the Provider is the operator: it writes the MemberClusters and renews tokens.
+	ReadOnly bool
 	// UserAgent is what members see in their audit logs. It defaults to DefaultUserAgent.
 	UserAgent string
 	// QPS and Burst limit the requests to one member, for all kinds together. They default to
@@ -93,6 +100,7 @@ type Options struct {
 	clock      *stall.Clock
 	slots      connectSlots
 	decoders   runtime.ClientNegotiator
+	watched    []watchedKind // the kinds of Watch
 	largeLists *transport.LargeLists
 }
 
@@ -116,9 +124,11 @@ func (o *Options) complete() error {
 	if o.OnUnreachable == nil {
 		o.OnUnreachable = func(string) {}
 	}
-	if err == nil {
-		o.slots = newConnectSlots(o.MaxConnecting)
+	if err != nil {
+		return err
 	}
+	o.slots = newConnectSlots(o.MaxConnecting)
+	o.watched, err = o.watchedKinds()
 	return err
 }
 

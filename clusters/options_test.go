@@ -5,12 +5,16 @@ import (
 	"testing"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
 func TestOptions_are_validated_and_defaulted(t *testing.T) {
 	const valid = ""
+	metadata := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Site"}}
 	tests := map[string]struct {
 		change func(*Options)
 		want   string // part of the error
@@ -27,6 +31,12 @@ func TestOptions_are_validated_and_defaulted(t *testing.T) {
 		"a probe interval of 1 ns":     {func(o *Options) { o.ProbeInterval = 1 }, "ProbeInterval is 1ns"},
 		"a negative watch silence":     {func(o *Options) { o.WatchSilence = -1 }, "WatchSilence is -1ns"},
 		"a negative connect limit":     {func(o *Options) { o.MaxConnecting = -1 }, "MaxConnecting is -1"},
+		"a watched kind without a type in the scheme": {
+			func(o *Options) { o.Watch = []client.Object{&appsv1.Deployment{}} }, "kind *v1.Deployment in Watch: no kind is registered",
+		},
+		"a watched kind that the mapper lacks": {
+			func(o *Options) { o.Watch = []client.Object{metadata} }, `kind *v1.PartialObjectMetadata in Watch: no matches for kind "Site"`,
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -139,12 +139,41 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, err
 	}
 	r.provider.removeMembers(request.NamespacedName, memberSecret)
+	if r.provider.options.ReadOnly {
+		return r.follow(ctx, memberSecret)
+	}
 	detachAfter, err := r.detachOthers(ctx, request.NamespacedName, memberSecret)
 	if err != nil || memberSecret == nil {
 		return reconcile.Result{RequeueAfter: detachAfter}, err
 	}
 	joinAfter, err := r.join(ctx, memberSecret)
 	return reconcile.Result{RequeueAfter: sooner(detachAfter, joinAfter)}, err
+}
+
+// follow updates the member of a Secret and writes nothing. The member ends unless the operator of the hub
+// has accepted it: unless its MemberCluster has an identity, and was created from this Secret.
+func (r *Reconciler) follow(ctx context.Context, memberSecret *kubeconfig.MemberSecret) (reconcile.Result, error) {
+	if memberSecret == nil {
+		return reconcile.Result{}, nil
+	}
+	mc := &v1alpha1.MemberCluster{}
+	if err := r.hub.Get(ctx, client.ObjectKey{Name: memberSecret.Name}, mc); client.IgnoreNotFound(err) != nil {
+		return reconcile.Result{}, fmt.Errorf("read MemberCluster: %w", err)
+	}
+	if mc.Status.ClusterID == "" || mc.Annotations[v1alpha1.AnnotationSecret] != memberSecret.Key().String() {
+		r.provider.removeMembers(memberSecret.Key(), nil)
+		return reconcile.Result{}, nil
+	}
+	m := r.provider.ensureMember(multicluster.ClusterName(mc.Name), memberSecret.Key())
+	if m == nil { // the member of the Secret that had the name before has not ended yet
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	}
+	config, rejected := memberSecret.Parse(r.provider.options.Policy)
+	if rejected != nil { // the operator may have another policy, and nobody else reports this
+		ctrl.LoggerFrom(ctx).Info("The kubeconfig is rejected", "cluster", mc.Name, "reason", rejected.Reason, "message", rejected.Message)
+	}
+	m.shared.setDesired(desiredState{config: config, pinned: mc.Status.ClusterID}, rejected)
+	return reconcile.Result{}, nil
 }
 
 // join updates the member and the MemberCluster of the Secret, and returns when to reconcile again,

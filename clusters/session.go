@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"reflect"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,7 +17,6 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -48,8 +45,8 @@ type session struct {
 	// undecodable is set when the decoder has panicked on the data of the member.
 	undecodable atomic.Bool
 	// endReason is why the session must end although its member is healthy; see fail.
-	endReason     atomic.Pointer[error]
-	requiredKinds []client.Object // the kinds that are synced before the engagement
+	endReason atomic.Pointer[error]
+	options   *Options // of all members
 	// stopped is closed when the Cluster has ended.
 	stopped chan struct{}
 	// failed receives a value when failure may return another result.
@@ -63,7 +60,7 @@ func (m *member) connect(ctx context.Context, a *attempt) (_ *session, err error
 	s := &session{connection: connection, stopped: make(chan struct{}), failed: make(chan struct{}, 1), since: time.Now()}
 	// The logger makes the log lines of client-go name the member.
 	s.ctx, s.cancel = logr.NewContext(ctx, m.log), a.cancel
-	s.requiredKinds, s.decoders = m.options.Watch, m.options.decoders
+	s.options, s.decoders = m.options, m.options.decoders
 	s.largeLists = m.options.largeLists
 	s.health.Log, s.health.Silence, s.health.OnFailed = m.log, m.options.WatchSilence, s.signalFailure
 	s.cacheLimit.maxBytes, s.cacheLimit.onExceeded = m.options.MaxListBytes, s.abandon
@@ -199,7 +196,7 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 		to.Cache = o.Cache
 		to.Cache.ReaderFailOnMissingInformer = true // an omission must not start a cluster-wide watch
 		to.Cache.DefaultWatchErrorHandler = s.health.HandleError
-		to.Cache.NewInformer, to.NewCache = s.newInformer, NewCache
+		to.Cache.NewInformer, to.NewCache = s.newInformer, o.newCache
 	})
 }
 
@@ -208,8 +205,8 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	// The data of a member must not flood the log: client-go writes a line for each event that it
 	// does not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
-	if s.isRequired(object) {
-		ctx = transport.WithRequiredKind(ctx, fmt.Sprintf("%T", object))
+	if kind, is := s.options.required(object); is {
+		ctx = transport.WithRequiredKind(ctx, kind.String())
 	}
 	return informer.New(ctx, informer.Options{
 		ListerWatcher: s.containPanics(lw, object), Object: object, Indexers: indexers, Admit: s.cacheLimit.add, Recover: s.recoverPanic,
@@ -224,11 +221,6 @@ func (s *session) ended() bool {
 	default:
 		return s.ctx.Err() != nil
 	}
-}
-
-// isRequired reports whether the kind of an object is required for the engagement.
-func (s *session) isRequired(object runtime.Object) bool {
-	return slices.ContainsFunc(s.requiredKinds, func(o client.Object) bool { return reflect.TypeOf(o) == reflect.TypeOf(object) })
 }
 
 // close ends the session. It does not wait for the session's goroutines, and may be called

@@ -2,12 +2,15 @@ package transport
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -70,11 +73,11 @@ type unlimited struct{}
 // RoundTrip sends the request and limits the body of a successful response. authTransport limits
 // other bodies; see redactBody.
 func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, error) {
-	response, err := l.next.RoundTrip(request)
+	response, err := l.next.RoundTrip(acceptingJSON(request))
 	if err != nil || response.StatusCode >= http.StatusMultipleChoices {
 		return response, err
 	}
-	if !isJSON(response) {
+	if !isJSON(response.Header.Get("Content-Type")) {
 		return nil, errors.Join(ErrNotAPIServer, response.Body.Close())
 	}
 	ctx := request.Context()
@@ -96,10 +99,23 @@ func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, erro
 
 func isWatch(request *http.Request) bool { return request.URL.Query().Has("watch") }
 
-// isJSON reports whether a response is JSON, as requested. A decoder would follow the content type
-// of any other response, and the limiter cannot determine its cost.
-func isJSON(response *http.Response) bool {
-	kind, _, err := mime.ParseMediaType(response.Header.Get("Content-Type"))
+// acceptingJSON returns a request that accepts JSON only. client-go's client for metadata prefers another
+// format, whatever its configuration says.
+func acceptingJSON(request *http.Request) *http.Request {
+	accepted := strings.Split(request.Header.Get("Accept"), ",")
+	onlyJSON := slices.DeleteFunc(slices.Clone(accepted), func(format string) bool { return !isJSON(format) })
+	if len(onlyJSON) == len(accepted) {
+		return request
+	}
+	request = request.Clone(request.Context())
+	request.Header.Set("Accept", cmp.Or(strings.Join(onlyJSON, ","), runtime.ContentTypeJSON))
+	return request
+}
+
+// isJSON reports whether a media type is JSON. A decoder would follow the content type of any other
+// response, and the limiter cannot determine its cost.
+func isJSON(mediaType string) bool {
+	kind, _, err := mime.ParseMediaType(mediaType)
 	return err == nil && kind == runtime.ContentTypeJSON
 }
 

@@ -219,7 +219,7 @@ func TestTimers_are_held_while_a_body_is_throttled(t *testing.T) {
 func TestLimiter_returns_the_errors_of_the_transport(t *testing.T) {
 	refused := errors.New("refused")
 	l := newTestLimiter(staticServer{err: refused})
-	if response, err := l.RoundTrip(&http.Request{}); response != nil || !errors.Is(err, refused) {
+	if response, err := l.RoundTrip(newRequest(t.Context(), http.MethodGet, "")); response != nil || !errors.Is(err, refused) {
 		t.Errorf("got %v, %v", response, err)
 	}
 	if l.WrappedRoundTripper() != l.next {
@@ -249,4 +249,37 @@ func respondWith(body func() io.Reader) respond {
 	return func() *http.Response {
 		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: io.NopCloser(body())}
 	}
+}
+
+func TestLimiter_requests_JSON_only(t *testing.T) {
+	const metadata = ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+	for accept, want := range map[string]string{
+		"":                 "application/json",
+		"application/json": "application/json",
+		"application/json, application/json" + metadata:                                            "application/json, application/json" + metadata,
+		"application/vnd.kubernetes.protobuf" + metadata + ",application/json" + metadata + ",*/*": "application/json" + metadata,
+		"application/cbor": "application/json",
+	} {
+		var got acceptRecorder
+		l := newTestLimiter(&got)
+		request := newRequest(t.Context(), http.MethodGet, "")
+		request.Header.Set("Accept", accept)
+		if err := l.body(t, request).Close(); err != nil {
+			t.Fatal(err)
+		}
+		if got.accept != want {
+			t.Errorf("Accept %q is sent as %q, want %q", accept, got.accept, want)
+		}
+		if kept := request.Header.Get("Accept"); kept != accept {
+			t.Errorf("the caller's request was changed: Accept is %q, was %q", kept, accept)
+		}
+	}
+}
+
+// acceptRecorder records which formats a request accepts.
+type acceptRecorder struct{ accept string }
+
+func (r *acceptRecorder) RoundTrip(request *http.Request) (*http.Response, error) {
+	r.accept = request.Header.Get("Accept")
+	return staticServer{body: strings.NewReader("{}")}.RoundTrip(request)
 }

@@ -30,6 +30,7 @@ type promised struct {
 var allPromised = []promised{
 	{"README.md", "why-fleetwright", true},
 	{"docs/architecture.md", "invariants", false},
+	{"docs/library.md", "what-the-provider-promises", false},
 }
 
 // row is a row of a table of promises.

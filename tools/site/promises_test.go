@@ -30,6 +30,7 @@ func TestCheckPromises(t *testing.T) {
 	files := map[string]string{
 		"README.md":            "# A\n\n## Why Fleetwright\n\n- **It is `fast`.** [It](x) is\n  small, too.\n\nAnd it is free.\n\n## Other\n\nNot promised.\n",
 		"docs/architecture.md": "# B\n\n## Invariants\n\nEach has tests.\n\n1. **Nothing is lost.** Really.\n2. **Nothing is slow**, at rest.\n",
+		"docs/library.md":      "# D\n\n## What the provider promises\n\n- **It answers.**\n",
 		"docs/correctness.md": header +
 			"| [README](../README.md#why-fleetwright) | claim | proof |\n|---|---|---|\n" +
 			"| It is fast. | a | `pkg/a.TestFast`, `make bench B1` |\n" +
@@ -38,7 +39,9 @@ func TestCheckPromises(t *testing.T) {
 			"| And it is free. |  | `explore: a rule` |\n\n" +
 			"### Two\n\n| [B](architecture.md#invariants) | claim | proof |\n|---|---|---|\n" +
 			"| Nothing is lost. Really. |  | `pkg/a.TestFast` |\n" +
-			"| Nothing is slow |  | `explore: progress` |\n",
+			"| Nothing is slow |  | `explore: progress` |\n\n" +
+			"### Three\n\n| [D](library.md#what-the-provider-promises) | claim | proof |\n|---|---|---|\n" +
+			"| It answers. |  | `pkg/a.TestFast` |\n",
 		"pkg/a/a_test.go":                      "package a\n\nfunc TestFast(t *testing.T) { t.Run(\"a small one\", nil) }\n\nfunc BenchmarkFast(b *testing.B) {}\n\nfunc (x) TestMethod() {}\n",
 		"pkg/a/a.go":                           "package a\n\nfunc TestNone() {}\n",
 		"cmd/bench/main.go":                    "package main\n\nvar known = []string{\"B1\", \"B2\"}\n\nfunc f() { _ = \"B3\" }\n",

@@ -24,6 +24,7 @@ var groups = []group{
 	{"Start", []string{"README.md", "docs/install.md", "docs/comparison.md"}},
 	{"Use", []string{"docs/fields.md", "docs/rollouts.md", "docs/rollout-recipes.md", "docs/configuration.md", "docs/ui.md"}},
 	{"Operate", []string{"docs/operations.md", "docs/maintenance.md", "docs/permissions.md", "docs/metrics.md", "docs/kubeconfig.md", "docs/releases.md", "docs/CHANGELOG.md"}},
+	{"Build", []string{"docs/library.md"}},
 	{"Reference", []string{"docs/api.md", "docs/cli.md"}},
 	{"Background", []string{"docs/architecture.md", "docs/correctness.md", "docs/benchmarks.md", "docs/decisions/README.md"}},
 	{"More", nil},

@@ -1,0 +1,67 @@
+package clusters
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/fleetwright/fleetwright/api/v1alpha1"
+)
+
+// NewMapper returns a mapper that knows every kind of a scheme, for [Options]. A member is never asked
+// for its API, so one that lies or does not answer costs nothing here.
+//
+// It knows the scope of the kinds of Kubernetes and of Fleetwright. Other kinds are namespaced, except
+// those in clusterScoped. The resource of a kind is its plural in lower case, as kubectl and
+// controller-gen guess it too; a kind with another one is added to the mapper with AddSpecific.
+func NewMapper(scheme *runtime.Scheme, clusterScoped ...schema.GroupKind) *meta.DefaultRESTMapper {
+	mapper := meta.NewDefaultRESTMapper(scheme.PrioritizedVersionsAllGroups())
+	for gvk := range scheme.AllKnownTypes() {
+		if gvk.Version == runtime.APIVersionInternal || !isObject(scheme, gvk) {
+			continue
+		}
+		var scope meta.RESTScope = meta.RESTScopeNamespace
+		if slices.Contains(clusterScoped, gvk.GroupKind()) || slices.Contains(clusterScopedKinds[gvk.Group], gvk.Kind) {
+			scope = meta.RESTScopeRoot
+		}
+		mapper.Add(gvk, scope)
+	}
+	return mapper
+}
+
+// isObject reports whether a kind has metadata, which the kinds of lists and of options have not.
+func isObject(scheme *runtime.Scheme, gvk schema.GroupVersionKind) bool {
+	object, err := scheme.New(gvk)
+	if err != nil {
+		return false
+	}
+	_, has := object.(metav1.Object)
+	return has
+}
+
+// clusterScopedKinds has, by group, the kinds of Kubernetes and of Fleetwright without a namespace.
+var clusterScopedKinds = map[string][]string{
+	"": {"ComponentStatus", "Namespace", "Node", "PersistentVolume"},
+	"admissionregistration.k8s.io": {
+		"MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "MutatingWebhookConfiguration",
+		"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration",
+	},
+	"apiextensions.k8s.io":         {"CustomResourceDefinition"},
+	"apiregistration.k8s.io":       {"APIService"},
+	"authentication.k8s.io":        {"SelfSubjectReview", "TokenReview"},
+	"authorization.k8s.io":         {"SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"},
+	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
+	"flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
+	"internal.apiserver.k8s.io":    {"StorageVersion"},
+	"networking.k8s.io":            {"IPAddress", "IngressClass", "ServiceCIDR"},
+	"node.k8s.io":                  {"RuntimeClass"},
+	"rbac.authorization.k8s.io":    {"ClusterRole", "ClusterRoleBinding"},
+	"resource.k8s.io":              {"DeviceClass", "DeviceTaintRule", "ResourceSlice"},
+	"scheduling.k8s.io":            {"PriorityClass"},
+	"storage.k8s.io":               {"CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"},
+	"storagemigration.k8s.io":      {"StorageVersionMigration"},
+	v1alpha1.GroupVersion.Group:    {"MemberCluster"},
+}
