@@ -51,6 +51,33 @@ func TestProvider_returns_a_cluster_only_until_it_ends(t *testing.T) {
 	m.checkNoCluster(t)
 }
 
+// The provider returns no Cluster of a member that is not connected, whatever the reason is.
+func TestProvider_returns_no_cluster_of_a_member_that_is_not_connected(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	connecting, refused := env.newMember(t, env.operator, "is-connecting"), env.newMember(t, env.operator, "is-refused")
+	connected, duplicate := env.newMember(t, env.operator, "is-connected"), env.newMember(t, env.operator, "is-a-duplicate")
+	unknown := &testMember{operator: env.operator, name: "is-unknown"}
+
+	onAllButProbes(hang)(t, connecting)
+	connecting.createSecret(t, connecting.kubeconfig(t))
+	connecting.waitForFault(t) // it lists
+	refused.createSecret(t, []byte("nonsense"))
+	refused.waitForConditions(t, "Ready False NoConnection, CredentialsValid False KubeconfigMalformed")
+	e := connected.join(t)
+	duplicate.proxy.setIdentity(connected.proxy.identity())
+	duplicate.createSecret(t, duplicate.kubeconfig(t))
+	duplicate.waitForConditions(t, "Ready False DuplicateCluster, CredentialsValid Unknown NotVerified")
+
+	for _, m := range []*testMember{connecting, refused, duplicate, unknown} {
+		m.checkNoCluster(t)
+	}
+	connected.checkContinues(t, e)
+	connected.deleteSecret(t)
+	connected.waitForEnd(t, e)
+	connected.checkNoCluster(t) // it is gone
+}
+
 // checkNoCluster checks that the provider has no Cluster for the member.
 func (m *testMember) checkNoCluster(t *testing.T) {
 	t.Helper()
