@@ -5,10 +5,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -66,10 +68,33 @@ func TestReadOnly_provider_connects_to_no_member_that_is_not_accepted(t *testing
 
 	o.exit() // so that only the follower reacts
 	<-o.ended
+	late := env.newMember(t, o, "accepted-late")
+	late.createSecret(t, late.kubeconfig(t))
 	first.editMemberCluster(t, func(mc *v1alpha1.MemberCluster) { mc.Annotations[v1alpha1.AnnotationSecret] = "elsewhere/accepted" })
 	first.waitForEnd(t, e)
 	if all := follower.recorder.engagements(twin.name); len(all) > 0 {
 		t.Errorf("it was engaged with the member that is not accepted: %v", all)
+	}
+
+	accepted := time.Now()
+	late.accept(t)
+	if e := follower.waitForEngagements(t, late, 1); e.at.Before(accepted) {
+		t.Errorf("it was engaged with a member %s before that was accepted", accepted.Sub(e.at))
+	}
+}
+
+// accept creates the MemberCluster of a member as the operator does after the first connection.
+func (m *testMember) accept(t *testing.T) {
+	t.Helper()
+	mc := &v1alpha1.MemberCluster{ObjectMeta: metav1.ObjectMeta{
+		Name:        m.name,
+		Labels:      map[string]string{fleetLabel: m.operator.namespace},
+		Annotations: map[string]string{v1alpha1.AnnotationSecret: m.secretKey().String()},
+	}}
+	m.createObject(t, m.hub, mc)
+	mc.Status.ClusterID = types.UID(m.proxy.identity())
+	if err := m.hub.admin.Status().Update(ctx, mc); err != nil {
+		t.Fatal(err)
 	}
 }
 
