@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -92,7 +91,7 @@ func (m *testMember) accept(t *testing.T) {
 		Annotations: map[string]string{v1alpha1.AnnotationSecret: m.secretKey().String()},
 	}}
 	m.createObject(t, m.hub, mc)
-	mc.Status.ClusterID = types.UID(m.proxy.identity())
+	mc.Status.ClusterID = m.proxy.identity()
 	if err := m.hub.admin.Status().Update(ctx, mc); err != nil {
 		t.Fatal(err)
 	}
