@@ -158,7 +158,8 @@ kind-images: # the images of the tests on kind
 e2e-kind: build kind-images ## run the tests that need real nodes, on kind; FULL=1: all tests of ./e2e; needs Docker
 	$(call need,kubectl kustomize helm)
 	PATH=$(BIN):$$PATH go test ./e2e -environment kind -image localhost/fleetwright:e2e $(if $(FULL),-full) -count=1 -timeout 40m -v
-	PATH=$(BIN):$$PATH go test ./e2e/chart -kind -image localhost/fleetwright:e2e -count=1 -timeout 10m -v
+	PATH=$(BIN):$$PATH go test ./e2e/install -kind -image localhost/fleetwright:e2e -count=1 -timeout 20m -v
+	$(if $(FULL),PATH=$(BIN):$$PATH go test ./e2e/demo -environment kind -image localhost/fleetwright:e2e -count=1 -timeout 20m -v)
 
 explore: EXPLORED := $(or $(DEPTH),$(if $(FULL),5))
 explore: ## explore every state of the decisions, within a bound, for two minutes: DEPTH=5 explores deeper, for half an hour

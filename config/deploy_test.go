@@ -24,6 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fleetwright/fleetwright/internal/document"
 )
 
 // runScript runs a program with the kubeconfig of the hub and with our kubectl. It returns both
@@ -257,34 +259,22 @@ func TestFinalizerIsRemovedByTheDocumentedCommand(t *testing.T) {
 // runDocumentBlock runs the code block of docs/install.md that starts with the given text.
 func runDocumentBlock(t *testing.T, start string) (string, error) {
 	t.Helper()
-	return runScript(t, "bash", "-euo", "pipefail", "-c", documentBlock(t, "\n"+start))
+	return runScript(t, "bash", "-euo", "pipefail", "-c", findBlock(t, "../docs/install.md", start))
 }
 
-// documentBlock returns the code block of docs/install.md that starts with the given text.
-func documentBlock(t *testing.T, start string) string {
+// findBlock returns the code block of a document that starts with the given text.
+func findBlock(t *testing.T, file, start string) string {
 	t.Helper()
-	return documentBlockOf(t, "../docs/install.md", start)
-}
-
-// documentBlockOf returns the code block of a document that starts with the given text.
-func documentBlockOf(t *testing.T, document, start string) string {
-	t.Helper()
-	content, err := os.ReadFile(document)
+	block, err := document.Find(file, start)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, found := range strings.Split(string(content), "```") {
-		if i%2 == 1 && strings.HasPrefix(found, start) {
-			return found
-		}
-	}
-	t.Fatalf("%s has no code block that starts with %q", document, start)
-	return ""
+	return block.Text
 }
 
 // buildExample returns the objects of the example of a kustomization in a document. The API server
 // must accept them.
-func buildExample(t *testing.T, document string) []*unstructured.Unstructured {
+func buildExample(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
 	createNamespace(t)
 	directory := t.TempDir()
@@ -296,7 +286,7 @@ func buildExample(t *testing.T, document string) []*unstructured.Unstructured {
 	if err != nil {
 		t.Fatal(err)
 	}
-	example := strings.TrimPrefix(documentBlockOf(t, document, "yaml\napiVersion: kustomize"), "yaml\n")
+	example := findBlock(t, file, "apiVersion: kustomize")
 	example = strings.ReplaceAll(example, "../fleetwright/config", up)
 	if err := os.WriteFile(filepath.Join(directory, "kustomization.yaml"), []byte(example), 0o600); err != nil {
 		t.Fatal(err)
@@ -328,7 +318,7 @@ func TestOwnKustomization(t *testing.T) {
 // in the root directory, for another namespace.
 func runConfigurationBlock(t *testing.T, start, namespace string) {
 	t.Helper()
-	block := strings.ReplaceAll(documentBlockOf(t, "../docs/configuration.md", "\n"+start), "shop", namespace)
+	block := strings.ReplaceAll(findBlock(t, "../docs/configuration.md", start), "shop", namespace)
 	out, err := runScript(t, "bash", "-euo", "pipefail", "-c", "cd ..; "+block)
 	mustSucceed(t, out, err)
 }
@@ -376,7 +366,7 @@ func TestTheKeyIsRestoredByTheDocumentedCommands(t *testing.T) {
 	directory := t.TempDir()
 	run := func(start string) {
 		t.Helper()
-		block := documentBlockOf(t, "../docs/configuration.md", "\n"+start)
+		block := findBlock(t, "../docs/configuration.md", start)
 		block = regexp.MustCompile(`(?m)^kubectl rollout restart .*$`).ReplaceAllString(block, "") // there is no operator
 		out, err := runScript(t, "bash", "-euo", "pipefail", "-c", "cd "+directory+"; "+block)
 		mustSucceed(t, out, err)

@@ -39,7 +39,7 @@ func TestDocumentedCommandsReadSlices(t *testing.T) {
 	}
 	run := func(start string) []string {
 		t.Helper()
-		block := strings.NewReplacer("NAME", "web", "CLUSTER", "north").Replace(documentBlockOf(t, "../docs/maintenance.md", "\n"+start))
+		block := strings.NewReplacer("NAME", "web", "CLUSTER", "north").Replace(findBlock(t, "../docs/maintenance.md", start))
 		out, err := runScript(t, "bash", "-euo", "pipefail", "-c", block)
 		mustSucceed(t, out, err)
 		return strings.Split(strings.TrimSpace(out), "\n")

@@ -98,7 +98,7 @@ func (f *fleet) scaleDeployment(t *testing.T, member string, app *v1alpha1.AppSe
 // so their autoscalers only keep the replicas within the bounds. Each step continues where the
 // previous one ended.
 func TestAutoscaling(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, onKind)
 	app := f.createApp(t, "autoscaled", autoscaling(2, 5), disruptionBudget(1))
 	own := optionalObjects{Replicas: 2, Min: 2, Max: 5, MaxUnavailable: 1}
 	want := map[string]optionalObjects{"north": own, "south": own, "east": own}

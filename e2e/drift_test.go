@@ -18,7 +18,7 @@ import (
 
 // TestDrift tests that changes on a member are reverted to the spec of the AppService.
 func TestDrift(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, onKind)
 	app := f.createApp(t, "drift")
 	f.awaitReady(t, app, "north", "south", "east")
 	member := f.Members["south"]

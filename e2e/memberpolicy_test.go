@@ -36,7 +36,7 @@ func isProvoked(request *environment.Request) bool {
 // `make e2e-restricted`. Each step continues where the previous one ended. A cluster of its own would
 // take most of the time, so east has the policy until the test ends.
 func TestMemberPolicy(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, onKind)
 	east := f.Members["east"]
 	f.restrict(t, east)
 
@@ -126,7 +126,7 @@ func (f *fleet) restrict(t *testing.T, c *framework.Cluster) {
 // awaitPolicy waits until the API server of a member enforces the policy, or does not.
 func (f *fleet) awaitPolicy(t *testing.T, c *framework.Cluster, enforced bool) {
 	t.Helper()
-	kubeconfig, err := c.MemberKubeconfig(context.Background())
+	kubeconfig, err := environment.RequestAccountKubeconfig(context.Background(), c.Kubeconfig(), environment.MemberAccount)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 
 // TestOutage tests that a member's control plane fails and comes back.
 func TestOutage(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, onKind)
 	app := f.createApp(t, "outage")
 	f.awaitReady(t, app, "north", "south", "east")
 	south := f.Members["south"]

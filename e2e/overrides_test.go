@@ -66,7 +66,7 @@ func (f *fleet) overridden(ctx context.Context, member string, app *v1alpha1.App
 // TestOverrides tests overrides for each of three clusters. Each step continues where the previous
 // one ended.
 func TestOverrides(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, onKind)
 	north := override("north", v1alpha1.Override{
 		ImageRegistry: "registry.example/mirror", ImageTag: "2",
 		Env: []corev1.EnvVar{{Name: "LEVEL", Value: "debug"}, {Name: "ONLY", Value: "$(cluster.name)"}},

@@ -15,7 +15,7 @@ import (
 
 // TestPlacement tests which clusters are excluded, and why.
 func TestPlacement(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, onKind)
 	early := f.createApp(t, "early", framework.Replicas(1))
 	f.awaitReady(t, early, "north", "south", "east")
 	f.setMemberSpec(t, "north", tainted(v1alpha1.TaintNoSchedule))

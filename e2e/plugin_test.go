@@ -30,10 +30,7 @@ import (
 // TestPlugin joins a fresh cluster with kubectl appsvc, and removes it again. Each step continues
 // where the previous one ended.
 func TestPlugin(t *testing.T) {
-	f := testFleet(t)
-	if *environmentFlag != "kwok" {
-		t.Skip("on kind, the operator reaches a member by another address than this process")
-	}
+	f := testFleet(t, notOnKind("this test connects with the kubeconfig of the Secret, whose address only the operator reaches there; e2e/install joins on kind"))
 	west := f.addCluster(t, "west")
 	kubeconfig := contextsOf(t, f.Hub, west)
 	appsvc := func(t *testing.T, args ...string) string {

@@ -154,6 +154,30 @@ func TestRollout(t *testing.T) {
 	})
 }
 
+// TestRollback tests on three members, and so on kind, the main steps of TestRollout: an edit waits for its
+// approval, and one whose image cannot be pulled is rolled back.
+func TestRollback(t *testing.T) {
+	f := testFleet(t, onKind)
+	app := f.createApp(t, "rolled-back", framework.Replicas(1))
+	f.awaitReady(t, app, "north", "south", "east")
+
+	t.Run("an edit waits for the approval", func(t *testing.T) {
+		f.EditApp(t, app, inStages, framework.Image("web:2"))
+		f.awaitStage(t, app, "eu", v1alpha1.StageAwaitingApproval)
+		f.awaitImages(t, app, map[string]string{"east": "web:2", "north": "web:1", "south": "web:1"})
+		f.plugin(t, "rollout", "approve", app.Name, "-n", namespace, "--stage", "eu", "--revision", "2")
+		f.awaitRollout(t, app, v1alpha1.RolloutCompleted, 2)
+		f.awaitReady(t, app, "north", "south", "east")
+	})
+
+	t.Run("a failed edit is rolled back", func(t *testing.T) {
+		f.EditApp(t, app, framework.Image("web:doesnotexist"), deadlines(10, 20))
+		f.awaitRollout(t, app, v1alpha1.RolloutRolledBack, 3)
+		f.awaitImages(t, app, map[string]string{"east": "web:2", "north": "web:2", "south": "web:2"})
+		f.expectRollout(t, app, v1alpha1.ReasonRolledBack, status.FailedStatus)
+	})
+}
+
 // cutOff stops the API server of a member until the test ends, and waits until the operator has
 // noticed.
 func (f *fleet) cutOff(t *testing.T, app *v1alpha1.AppService, name string) {

@@ -24,7 +24,7 @@ import (
 // TestRotation tests that a member's token is renewed, and the old one revoked, while an AppService
 // runs: see docs/maintenance.md.
 func TestRotation(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, onKind)
 	app := f.createApp(t, "rotated")
 	f.awaitReady(t, app, "north", "south", "east")
 	before, connections := f.readySince(t, "north"), f.connections(t, "north")

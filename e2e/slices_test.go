@@ -22,7 +22,7 @@ import (
 // TestSlices tests an AppService whose entries are in AppServiceSlices, because the threshold is
 // lower than the number of members. Each step continues where the previous one ended.
 func TestSlices(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, onKind)
 	const threshold = "--slice-threshold=2"
 	f.restartWith(t, 1, threshold)
 	t.Cleanup(func() { f.restartWith(t, 1) })

@@ -7,8 +7,9 @@
 // says how many, and so how many fleets there are.
 //
 // Clusters run as processes with simulated pods (kwok), or as containers with real pods (kind). On
-// kind, there is one fleet, and only the tests that are marked [onKind] run, unless -full is set.
-// If KIND is set, these tests do not run on kwok: another run does them on kind.
+// kind, there is one fleet, and only the tests that are marked [onKind] run: one of each feature. With
+// -full, all run there, except those that are marked [notOnKind], with the reason. If KIND is set, the
+// tests that are marked onKind do not run on kwok: another run does them on kind.
 //
 //	make e2e
 //	make e2e-kind
@@ -75,17 +76,30 @@ type fleet struct{ *framework.Fleet }
 var pool = &framework.Pool[*fleet]{Name: "e2e"}
 
 // mark is a property of a test.
-type mark string
+type mark struct {
+	// isOnKind is true for a test that runs on kind by default.
+	isOnKind bool
+	// obstacle is why a test cannot run on kind.
+	obstacle string
+}
 
 // onKind marks a test that also runs on kind by default: it tests what simulated pods and local
-// processes cannot show, or what each release must do on real nodes.
-const onKind mark = "on kind"
+// processes cannot show, or it is the test of a feature that each change must pass on real nodes.
+var onKind = mark{isOnKind: true}
+
+// notOnKind marks a test that cannot run on kind.
+func notOnKind(obstacle string) mark { return mark{obstacle: obstacle} }
 
 // testFleet returns a fleet for a test, which calls it first. It skips a test that is for the other
 // environment.
 func testFleet(t *testing.T, marks ...mark) *fleet {
 	t.Helper()
 	isOnKind := slices.Contains(marks, onKind)
+	for _, m := range marks {
+		if *environmentFlag == "kind" && m.obstacle != "" {
+			t.Skip("it cannot run on kind: " + m.obstacle)
+		}
+	}
 	switch {
 	case isSubset() && !isOnKind:
 		t.Skip("not in the subset for kind; make e2e-kind FULL=1 runs it")

@@ -16,6 +16,9 @@ import (
 	"github.com/fleetwright/fleetwright/internal/environment/kwok"
 )
 
+// defaultImage is the operator's image on kind: that of `make image`.
+const defaultImage = "localhost/fleetwright:dev"
+
 // localEnvironment is the environment of a demo, which outlives the command.
 type localEnvironment interface {
 	environment.Environment
@@ -54,6 +57,9 @@ func newDemo(environment, dir, bin, image string, members []string) (*demo, erro
 		d.target, d.command = "kind-demo", d.command+" -environment kind"
 		d.follow = filepath.Join(bin, "kubectl") + " logs -n fleetwright-system deployment/fleetwright -f"
 		d.env, err = kind.New(kind.Options{Dir: d.dir, Root: ".", Image: image})
+		if image != defaultImage {
+			d.command += " -image " + image
+		}
 	default:
 		err = fmt.Errorf("unknown environment %q: want kwok or kind", environment)
 	}

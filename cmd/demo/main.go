@@ -43,7 +43,7 @@ func main() {
 func run(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	environment := flags.String("environment", "kwok", "where the clusters run: kwok (processes, simulated pods) or kind (containers)")
-	image := flags.String("image", "localhost/fleetwright:dev", "the operator's image, on kind")
+	image := flags.String("image", defaultImage, "the operator's image, on kind")
 	dir := flags.String("dir", "", "directory of the demo's files (default .demo, on kind .demo-kind)")
 	bin := flags.String("bin", "bin", "directory of the programs")
 	members := flags.String("members", "north,south,east", "names of the members of a new demo; each needs some 500 MB of memory")

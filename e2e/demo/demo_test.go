@@ -1,10 +1,11 @@
-// Package demo tests cmd/demo.
+// Package demo tests cmd/demo: on processes, and with -environment kind on containers.
 package demo
 
 import (
 	"bytes"
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"os"
@@ -24,17 +25,20 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/internal/environment"
+	"github.com/fleetwright/fleetwright/internal/environment/kind"
 	"github.com/fleetwright/fleetwright/internal/environment/kwok"
+)
+
+var (
+	environmentFlag = flag.String("environment", "kwok", "where the demo runs: kwok or kind, which needs a Docker engine and the images (make kind-images)")
+	imageFlag       = flag.String("image", "localhost/fleetwright:dev", "the operator's image, on kind")
 )
 
 // The demo is tested as users run it: as a program, whose processes outlive it. It has one member,
 // to be fast, and no home directory.
 func TestDemo(t *testing.T) {
-	d := buildDemo(t)
-	for _, step := range []struct {
-		name string
-		test func(*testing.T)
-	}{
+	d := buildDemo(t, "kwok")
+	runSteps(t, []step{
 		{"starts beside programs that listen on the ports it prefers", d.testStart},
 		{"shows an image that does not exist, as it suggests, and starts again with it", d.testMissingImage},
 		{"continues after all of its processes were killed", d.testKilled},
@@ -43,9 +47,30 @@ func TestDemo(t *testing.T) {
 		{"replaces a member whose port another program uses", d.testPortTaken},
 		{"suggests commands that work, in the order of the list and in the reverse order", d.testSuggestions},
 		{"leaves nothing behind", d.testDown},
-	} {
-		if !t.Run(step.name, step.test) {
-			t.FailNow() // each step needs those before it
+	})
+}
+
+// On kind, the demo suggests the same. The other steps of TestDemo are about its processes.
+func TestDemoOnKind(t *testing.T) {
+	d := buildDemo(t, "kind")
+	runSteps(t, []step{
+		{"starts", d.testFirstStart},
+		{"suggests commands that work, in the order of the list and in the reverse order", d.testSuggestions},
+		{"leaves nothing behind", d.testDown},
+	})
+}
+
+// step is a step of a test, which needs those before it.
+type step struct {
+	name string
+	test func(*testing.T)
+}
+
+func runSteps(t *testing.T, steps []step) {
+	t.Helper()
+	for _, s := range steps {
+		if !t.Run(s.name, s.test) {
+			t.FailNow()
 		}
 	}
 }
@@ -56,6 +81,10 @@ func (d *demoProcess) testStart(t *testing.T) {
 	for _, port := range []int{preferred[0], preferred[2], preferred[3], preferred[9]} {
 		occupy(t, port)
 	}
+	d.testFirstStart(t)
+}
+
+func (d *demoProcess) testFirstStart(t *testing.T) {
 	d.suggestions = d.run(t, "up")
 	app := d.awaitReady(t, "north")
 	if app.Status.Summary.Display != "1/1" {
@@ -162,6 +191,9 @@ func (d *demoProcess) testPortTaken(t *testing.T) {
 
 func (d *demoProcess) testDown(t *testing.T) {
 	d.run(t, "down")
+	if left, err := d.env.Clusters(); len(left) > 0 || err != nil {
+		t.Errorf("%d clusters exist: %v", len(left), err)
+	}
 	if got := programsIn(t, d.dir); len(got) > 0 {
 		t.Errorf("want no processes, got %v", got)
 	}
@@ -181,7 +213,11 @@ var components = []string{"etcd", "kube-apiserver", "kube-controller-manager", "
 // demoProcess runs the program.
 type demoProcess struct {
 	program, dir string
-	env          *kwok.Environment
+	env          environment.Environment
+	// on is the kind of environment. target is the target of make that starts the demo there.
+	on, target string
+	// podLog is a text in the log of each pod.
+	podLog string
 	// suggestions is what the first start printed.
 	suggestions string
 }
@@ -193,14 +229,23 @@ const hubName = "hub"
 
 var sampleKey = client.ObjectKey{Namespace: metav1.NamespaceDefault, Name: "web"}
 
-func buildDemo(t *testing.T) *demoProcess {
+// buildDemo returns a demo of an environment, or skips the test if another one is to be tested.
+func buildDemo(t *testing.T, on string) *demoProcess {
 	t.Helper()
-	d := &demoProcess{program: filepath.Join(t.TempDir(), "demo"), dir: filepath.Join(t.TempDir(), "files")}
+	if on != *environmentFlag {
+		t.Skipf("go test ./e2e/demo -environment %s runs it", on)
+	}
+	d := &demoProcess{program: filepath.Join(t.TempDir(), "demo"), dir: filepath.Join(t.TempDir(), "files"), on: on, target: "demo", podLog: kwok.PodLog}
 	if output, err := exec.Command("go", "build", "-o", d.program, "../../cmd/demo").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, output)
 	}
 	var err error
-	d.env, err = kwok.New(kwok.Options{Dir: d.dir, Bin: filepath.Join(root, "bin"), Config: filepath.Join(root, "config")})
+	if on == "kwok" {
+		d.env, err = kwok.New(kwok.Options{Dir: d.dir, Bin: filepath.Join(root, "bin"), Config: filepath.Join(root, "config")})
+	} else {
+		d.target, d.podLog = "kind-demo", "hello: listening"
+		d.env, err = kind.New(kind.Options{Dir: d.dir, Root: root, Image: *imageFlag})
+	}
 	must(t, err)
 	t.Cleanup(func() {
 		if err := d.env.Clean(context.Background()); err != nil {
@@ -225,7 +270,7 @@ func (d *demoProcess) command(program string, args ...string) *exec.Cmd {
 }
 
 func (d *demoProcess) demo(args ...string) *exec.Cmd {
-	return d.command(d.program, append([]string{"-dir", d.dir, "-members", "north"}, args...)...)
+	return d.command(d.program, append([]string{"-environment", d.on, "-image", *imageFlag, "-dir", d.dir, "-members", "north"}, args...)...)
 }
 
 // run runs a command of the demo and returns its output.

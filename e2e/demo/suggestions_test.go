@@ -14,7 +14,6 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/internal/environment/kwok"
 )
 
 // checkContexts fails the test unless the kubeconfig of the demo has exactly these contexts, and the hub
@@ -33,7 +32,7 @@ type suggestion string
 
 // isEndless reports whether the command runs until it is interrupted.
 func (s suggestion) isEndless() bool {
-	return slices.ContainsFunc([]string{"--watch", " ui ", "tail -f"}, func(part string) bool { return strings.Contains(string(s), part) })
+	return slices.ContainsFunc([]string{"--watch", " ui ", "tail -f", "deployment/fleetwright -f"}, func(part string) bool { return strings.Contains(string(s), part) })
 }
 
 // isOfApp reports whether the command shows or changes the AppService, in any state of the fleet.
@@ -65,16 +64,17 @@ func (d *demoProcess) suggested(t *testing.T) (export string, all []suggestion) 
 func (d *demoProcess) testSuggestions(t *testing.T) {
 	export, all := d.suggested(t)
 	last := len(all) - 1
-	if all[last] != "make demo-down" {
+	down := suggestion(d.target + "-down")
+	if all[last] != "make "+down {
 		t.Fatalf("the last suggestion is %q", all[last])
 	}
-	all[last] = "make --dry-run demo-down"
+	all[last] = "make --dry-run " + down
 	for _, command := range all {
 		output := d.suggestion(t, export, command)
 		switch {
 		case strings.Contains(string(command), " logs web"):
-			if want := "[north/web-"; !strings.Contains(output, want) || !strings.Contains(output, kwok.PodLog) {
-				t.Errorf("want %q and the log of simulated pods in:\n%s", want, output)
+			if want := "[north/web-"; !strings.Contains(output, want) || !strings.Contains(output, d.podLog) {
+				t.Errorf("want %q and %q in:\n%s", want, d.podLog, output)
 			}
 		case strings.Contains(string(command), " doctor ") && strings.Contains(output, "FAIL"):
 			t.Errorf("%s", output)

@@ -86,7 +86,7 @@ func (c *cluster) node() (nodes.Node, error) {
 }
 
 func (c *cluster) create(ctx context.Context) error {
-	image, err := nodeImage(ctx)
+	image, err := NodeImage(ctx)
 	if err != nil {
 		return err
 	}

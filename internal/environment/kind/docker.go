@@ -48,8 +48,8 @@ func imageID(ctx context.Context, image string) string {
 	return id
 }
 
-// nodeImage returns kind's own node image if the Docker engine has it, else builtNodeImage.
-func nodeImage(ctx context.Context) (string, error) {
+// NodeImage returns kind's own node image if the Docker engine has it, else builtNodeImage.
+func NodeImage(ctx context.Context) (string, error) {
 	for _, image := range []string{defaults.Image, builtNodeImage} {
 		if imageID(ctx, image) != "" {
 			return image, nil

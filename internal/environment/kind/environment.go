@@ -79,7 +79,7 @@ func (e *Environment) CheckPrograms() error {
 	if _, err := docker(ctx, "version", "--format", "{{.Server.Version}}"); err != nil {
 		return fmt.Errorf("no Docker engine responds: %w", err)
 	}
-	if _, err := nodeImage(ctx); err != nil {
+	if _, err := NodeImage(ctx); err != nil {
 		return err
 	}
 	for _, image := range append(slices.Sorted(maps.Keys(e.Workloads)), e.Image) {
@@ -134,7 +134,7 @@ func (e *Environment) create(ctx context.Context, c *cluster) error {
 	if err := c.Delete(ctx); err != nil {
 		return err
 	}
-	if err := e.prepareMachine(ctx); err != nil {
+	if err := e.PrepareMachine(ctx); err != nil {
 		return err
 	}
 	return c.create(ctx)

@@ -23,8 +23,9 @@ var settings = []string{"vm.overcommit_memory", "vm.panic_on_oom", "kernel.panic
 
 func (e *Environment) settingsFile() string { return filepath.Join(e.Dir, "machine-settings") }
 
-// prepareMachine saves the settings before the first cluster, and raises the limit on watchers.
-func (e *Environment) prepareMachine(ctx context.Context) error {
+// PrepareMachine saves the settings before the first cluster, and raises the limit on watchers. Create
+// calls it; [Environment.Clean] restores the settings.
+func (e *Environment) PrepareMachine(ctx context.Context) error {
 	e.machine.Lock()
 	defer e.machine.Unlock()
 	if _, err := os.Stat(e.settingsFile()); err == nil {
@@ -66,7 +67,7 @@ func (e *Environment) restoreMachine(ctx context.Context) error {
 // sysctl runs sysctl in a container, so that it affects the Docker engine's machine and this
 // process need not be root.
 func (e *Environment) sysctl(ctx context.Context, args ...string) (string, error) {
-	image, err := nodeImage(ctx)
+	image, err := NodeImage(ctx)
 	if err != nil {
 		return "", err
 	}

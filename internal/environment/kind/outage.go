@@ -61,7 +61,7 @@ func (c *cluster) start(ctx context.Context) error {
 // holdAddress starts the placeholder. The Docker engine assigns the lowest free address, so it
 // starts containers until one gets the address.
 func (c *cluster) holdAddress(ctx context.Context) error {
-	image, err := nodeImage(ctx)
+	image, err := NodeImage(ctx)
 	if err != nil {
 		return err
 	}

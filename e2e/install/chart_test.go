@@ -1,10 +1,7 @@
-// Package chart installs Fleetwright with its Helm chart on a real cluster, as a user does.
-package chart
+package install
 
 import (
-	"context"
 	"errors"
-	"flag"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,18 +17,6 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/internal/environment"
-	"github.com/fleetwright/fleetwright/internal/environment/kind"
-)
-
-var (
-	kindFlag  = flag.Bool("kind", false, "run the test, which needs a Docker engine and the images (make e2e-kind)")
-	imageFlag = flag.String("image", "localhost/fleetwright:dev", "the operator's image")
-)
-
-const (
-	root = "../.."
-	// published is the image of the chart's default values. The nodes have ours under this name.
-	published = "ghcr.io/fleetwright/fleetwright:v0.0.0"
 )
 
 // hub is a cluster that is a hub, and a member of itself.
@@ -42,21 +27,7 @@ type hub struct {
 
 func newHub(t *testing.T) *hub {
 	t.Helper()
-	if !*kindFlag {
-		t.Skip("needs a Docker engine and the flag -kind; make e2e-kind runs it")
-	}
-	env, err := kind.New(kind.Options{Dir: root + "/.e2e-kind/chart", Root: root, Image: *imageFlag, Workloads: map[string][]string{kind.Workload: {"web:1"}, *imageFlag: {published}}})
-	if err == nil {
-		err = errors.Join(env.CheckPrograms(), env.Lock(), env.Clean(t.Context()))
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := env.Clean(context.Background()); err != nil {
-			t.Errorf("clean up: %v", err)
-		}
-	})
+	needKind(t)
 	cluster, err := env.Create(t.Context(), "hub")
 	if err != nil {
 		t.Fatal(err)
