@@ -84,7 +84,15 @@ type mark struct {
 }
 
 // onKind marks a test that also runs on kind by default: it tests what simulated pods and local
-// processes cannot show, or it is the test of a feature that each change must pass on real nodes.
+// processes cannot show, or it is the test of a feature that each change must pass on real nodes:
+//
+//   - delivery, scaling, deletion: TestAppService; drift: TestDrift; requests and logs: TestServes
+//   - autoscaling, divided replicas: TestAutoscaling; overrides: TestOverrides; placement: TestPlacement
+//   - configuration: TestConfigurationInPods; pod security: TestPodSecurity
+//   - stages, approvals, rollback: TestRollback; slices: TestSlices
+//   - outage, abandonment: TestOutage; membership: TestMembership; rotation: TestRotation
+//   - the policy on a member, adoption: TestMemberPolicy; high availability: TestHighAvailability
+//   - the chart, and join by the plugin: e2e/install
 var onKind = mark{isOnKind: true}
 
 // notOnKind marks a test that cannot run on kind.
