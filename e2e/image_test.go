@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -66,6 +67,10 @@ func TestMissingImage(t *testing.T) {
 	})
 }
 
+// cannotPull are the reasons of a container whose image cannot be pulled. A kubelet alternates between
+// them; simulated nodes have the second one only.
+var cannotPull = []string{"ErrImagePull", v1alpha1.ReasonImagePullBackOff}
+
 // checkMissingImage returns an error unless a member has two ready pods, and one that cannot pull
 // its image.
 func checkMissingImage(ctx context.Context, member *framework.Cluster, app *v1alpha1.AppService) error {
@@ -81,7 +86,7 @@ func checkMissingImage(ctx context.Context, member *framework.Cluster, app *v1al
 			return fmt.Errorf("%s: pod %s has the status %+v", member.Name(), pods[i].Name, status)
 		case container[0].Ready && status.Phase == corev1.PodRunning:
 			ready++
-		case container[0].State.Waiting != nil && container[0].State.Waiting.Reason == "ImagePullBackOff" && status.Phase == corev1.PodPending:
+		case container[0].State.Waiting != nil && slices.Contains(cannotPull, container[0].State.Waiting.Reason) && status.Phase == corev1.PodPending:
 			waiting++
 		}
 	}
