@@ -59,6 +59,7 @@ func (o *Options) required(object runtime.Object) (watchedKind, bool) {
 // watchedCache is the cache of a member. It refuses a wait for the informer of a kind that was not
 // listed in Watch: a controller of multicluster-runtime holds a lock for all members meanwhile, so one
 // member that denies this kind, or does not answer, would hold up all others.
+// docs/decisions/a-process-beside-the-operator-only-reads.md says more.
 type watchedCache struct {
 	cache.Cache
 	options *Options
