@@ -58,15 +58,9 @@ func (c *stockController) addTo(m mcmanager.Manager) error {
 // expectRead waits until the controller has read a Deployment of a member.
 func (c *stockController) expectRead(t *testing.T, m *testMember, name string) {
 	t.Helper()
-	request := mcreconcile.Request{
-		ClusterName: multicluster.ClusterName(m.name),
-		Request:     ctrl.Request{NamespacedName: client.ObjectKey{Namespace: memberNamespace, Name: name}},
-	}
 	wait.Eventually(t, func() error {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if c.read[request] == 0 {
-			return fmt.Errorf("the controller has not read %s", request)
+		if c.reads(m, name) == 0 {
+			return fmt.Errorf("the controller has not read %s of %s", name, m.name)
 		}
 		return nil
 	})
