@@ -86,14 +86,17 @@ func TestProvider_passes_the_tests_of_multicluster_runtime(t *testing.T) {
 			t.Errorf("GetCluster returns %v", err)
 		}
 	})
-	for name, data := range map[string]map[string][]byte{
-		"without a kubeconfig":     {"other": []byte("x")},
-		"with an empty kubeconfig": {"kubeconfig": {}},
+	for name, test := range map[string]struct {
+		data   map[string][]byte
+		reason string
+	}{
+		"without a kubeconfig":     {map[string][]byte{"other": []byte("x")}, "KubeconfigMissing"},
+		"with an empty kubeconfig": {map[string][]byte{"kubeconfig": {}}, "KubeconfigMalformed"},
 	} {
 		t.Run("does not engage a Secret "+name, func(t *testing.T) {
 			island.createSecret(t, nil)
-			island.updateSecret(t, func(secret *corev1.Secret) { secret.Data = data })
-			island.waitForConditions(t, "Ready False NoConnection, CredentialsValid False KubeconfigMissing")
+			island.updateSecret(t, func(secret *corev1.Secret) { secret.Data = test.data })
+			island.waitForConditions(t, "Ready False NoConnection, CredentialsValid False "+test.reason)
 			island.checkNoCluster(t)
 			island.deleteSecret(t)
 			island.waitForConditions(t, summarySecretMissing)
