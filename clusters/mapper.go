@@ -2,6 +2,7 @@ package clusters
 
 import (
 	"slices"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,8 +16,8 @@ import (
 // for its API, so one that lies or does not answer costs nothing here.
 //
 // It knows the scope of the kinds of Kubernetes and of Fleetwright. Other kinds are namespaced, except
-// those in clusterScoped. The resource of a kind is its plural in lower case, as kubectl and
-// controller-gen guess it too; a kind with another one is added to the mapper with AddSpecific.
+// those in clusterScoped. The resource of a kind is its regular plural in lower case, as for most CRDs.
+// A kind with another one, as indices of Index, is added to the mapper with AddSpecific.
 func NewMapper(scheme *runtime.Scheme, clusterScoped ...schema.GroupKind) *meta.DefaultRESTMapper {
 	mapper := meta.NewDefaultRESTMapper(scheme.PrioritizedVersionsAllGroups())
 	for gvk := range scheme.AllKnownTypes() {
@@ -27,9 +28,27 @@ func NewMapper(scheme *runtime.Scheme, clusterScoped ...schema.GroupKind) *meta.
 		if slices.Contains(clusterScoped, gvk.GroupKind()) || slices.Contains(clusterScopedKinds[gvk.Group], gvk.Kind) {
 			scope = meta.RESTScopeRoot
 		}
-		mapper.Add(gvk, scope)
+		plural, singular := meta.UnsafeGuessKindToResource(gvk)
+		plural.Resource = regularPlural(singular.Resource, plural.Resource)
+		mapper.AddSpecific(gvk, plural, singular, scope)
 	}
 	return mapper
+}
+
+// regularPlural returns the plural of a resource. It corrects the guess of apimachinery, which is gatewaies
+// for a gateway, and meshs for a mesh.
+func regularPlural(singular, guess string) string {
+	for _, ending := range []string{"ay", "ey", "oy", "uy"} {
+		if strings.HasSuffix(singular, ending) {
+			return singular + "s"
+		}
+	}
+	for _, ending := range []string{"x", "z", "ch", "sh"} {
+		if strings.HasSuffix(singular, ending) {
+			return singular + "es"
+		}
+	}
+	return guess
 }
 
 // isObject reports whether a kind has metadata, which the kinds of lists and of options have not.
@@ -55,11 +74,12 @@ var clusterScopedKinds = map[string][]string{
 	"authorization.k8s.io":         {"SelfSubjectAccessReview", "SelfSubjectRulesReview", "SubjectAccessReview"},
 	"certificates.k8s.io":          {"CertificateSigningRequest", "ClusterTrustBundle"},
 	"flowcontrol.apiserver.k8s.io": {"FlowSchema", "PriorityLevelConfiguration"},
+	"imagepolicy.k8s.io":           {"ImageReview"},
 	"internal.apiserver.k8s.io":    {"StorageVersion"},
 	"networking.k8s.io":            {"IPAddress", "IngressClass", "ServiceCIDR"},
 	"node.k8s.io":                  {"RuntimeClass"},
 	"rbac.authorization.k8s.io":    {"ClusterRole", "ClusterRoleBinding"},
-	"resource.k8s.io":              {"DeviceClass", "DeviceTaintRule", "ResourceSlice"},
+	"resource.k8s.io":              {"DeviceClass", "DeviceTaintRule", "ResourcePoolStatusRequest", "ResourceSlice"},
 	"scheduling.k8s.io":            {"PriorityClass"},
 	"storage.k8s.io":               {"CSIDriver", "CSINode", "StorageClass", "VolumeAttachment", "VolumeAttributesClass"},
 	"storagemigration.k8s.io":      {"StorageVersionMigration"},

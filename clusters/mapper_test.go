@@ -52,6 +52,39 @@ func TestNewMapper_agrees_with_an_API_server(t *testing.T) {
 	}
 }
 
+// The API server above does not serve alpha versions.
+func TestNewMapper_knows_cluster_scoped_kinds_of_alpha_versions(t *testing.T) {
+	mapper := clusters.NewMapper(testScheme)
+	for _, gvk := range []schema.GroupVersionKind{
+		{Group: "internal.apiserver.k8s.io", Version: "v1alpha1", Kind: "StorageVersion"},
+		{Group: "resource.k8s.io", Version: "v1alpha3", Kind: "ResourcePoolStatusRequest"},
+	} {
+		if got, err := mapper.RESTMapping(gvk.GroupKind(), gvk.Version); err != nil || got.Scope.Name() != meta.RESTScopeNameRoot {
+			t.Errorf("%s: got %+v (%v)", gvk, got, err)
+		}
+	}
+}
+
+// The plurals of apimachinery are wrong for some of these kinds.
+func TestNewMapper_makes_regular_plurals(t *testing.T) {
+	group := schema.GroupVersion{Group: "example.com", Version: "v1"}
+	scheme := runtime.NewScheme()
+	plurals := map[string]string{
+		"Gateway": "gateways", "HTTPRoute": "httproutes", "Mesh": "meshes", "Sandbox": "sandboxes", "Batch": "batches",
+		"GatewayClass": "gatewayclasses", "Proxy": "proxies", "BackendTLSPolicy": "backendtlspolicies", "VaultKey": "vaultkeys",
+	}
+	for kind := range plurals {
+		scheme.AddKnownTypeWithName(group.WithKind(kind), &appsv1.Deployment{}) // any type with metadata
+	}
+	mapper := clusters.NewMapper(scheme)
+	for kind, want := range plurals {
+		got, err := mapper.RESTMapping(schema.GroupKind{Group: group.Group, Kind: kind})
+		if err != nil || got.Resource.Resource != want {
+			t.Errorf("%s: got %+v (%v), want %s", kind, got, err, want)
+		}
+	}
+}
+
 func TestNewMapper_knows_only_kinds_of_the_scheme(t *testing.T) {
 	group := schema.GroupVersion{Group: "example.com", Version: "v1"}
 	scheme := runtime.NewScheme()
