@@ -27,8 +27,9 @@ func TestReadOnly_provider_follows_the_operator(t *testing.T) {
 	m.join(t)
 	e := follower.waitForEngagements(t, m, 1)
 
-	m.replaceKubeconfig(t, m.kubeconfig(t)) // a rotation
-	m.waitForReconcile(t)
+	next, _ := m.newToken(t) // a rotation
+	m.replaceKubeconfig(t, m.kubeconfig(t, withToken(next)))
+	m.waitForCredential(t, e, m.user(), tokenID(next))
 	m.link.setMode(t, modeRefuse) // an outage
 	m.waitForEnd(t, e)
 	m.link.setMode(t, modePass)

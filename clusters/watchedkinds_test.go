@@ -93,3 +93,17 @@ func TestMember_that_denies_a_kind_is_not_engaged(t *testing.T) {
 	denying.createDeployment(t, "denies-nothing")
 	o.stock.expectRead(t, denying, "denies-nothing")
 }
+
+// The list of metadata that client-go returns with an error is no list.
+func TestMember_that_denies_the_metadata_of_a_kind_is_not_engaged(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-denied-metadata", func(with *setup) {
+		with.Watch = []client.Object{metadataOf(deployments)}
+	})
+	m := env.newMemberWithoutRole(t, o, "denies-metadata")
+	m.grantProbeRole(t)
+	m.createSecret(t, m.kubeconfig(t))
+	m.waitForConditions(t, "Ready False Forbidden, CredentialsValid Unknown NotVerified")
+	m.waitForMessage(t, `cannot list resource "deployments"`)
+}
