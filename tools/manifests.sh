@@ -106,7 +106,7 @@ END
 # AppServices, and members keep what they run.
 uninstall() {
   "$kubectl" delete --ignore-not-found --timeout="${TIMEOUT:-5m}" -k config/crd ||
-    die "the CRDs wait for AppServices that have the finalizer of the operator. If no operator runs, docs/install.md#uninstall has the command that removes it"
+    die "not all CRDs were deleted. They wait for AppServices that have the finalizer of the operator; if no operator runs, docs/install.md#uninstall has the command that removes it"
 }
 
 case $action in
