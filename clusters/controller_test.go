@@ -293,8 +293,8 @@ func TestController_gets_many_members_that_join_at_once(t *testing.T) {
 }
 
 // Nothing of a member is left after it is gone: no connection, and no goroutine but one for each watch that
-// multicluster-runtime keeps until its controller ends (startWithinContext). This test does not run in parallel with others, because it counts goroutines of
-// the process.
+// multicluster-runtime keeps until its controller ends (startWithinContext). This test does not run in
+// parallel with others, because it counts goroutines of the process.
 func TestController_leaves_nothing_of_a_member_that_is_gone(t *testing.T) {
 	const rounds = 10
 	env := sharedEnv(t)

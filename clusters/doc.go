@@ -39,9 +39,9 @@
 //   - Indexes of the members' caches are added with [Provider.IndexField] before the manager starts:
 //     once there is a member, it returns an error.
 //
-// From then on, the Provider writes a MemberCluster for each Secret, unless it is ReadOnly. It engages the aware of
-// SetupWithManager (here the manager, which engages all of its controllers) with each member that
-// connects. The context of an engagement ends when the member can no longer be used. A member that
+// From then on, the Provider writes a MemberCluster for each Secret, unless it is ReadOnly. It engages
+// the aware of SetupWithManager (here the manager, which engages all of its controllers) with each
+// member that connects. The context of an engagement ends when the member can no longer be used. A member that
 // returns is engaged again, with a new Cluster and a new cache. An Aware may be engaged with the same
 // Cluster again, and must do nothing then; the controllers of multicluster-runtime do that.
 //
