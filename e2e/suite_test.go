@@ -158,7 +158,8 @@ func newEnvironment(dir string) (framework.Environment, error) {
 	}
 }
 
-// newFleet creates the clusters, joins the members and starts the operator.
+// newFleet creates the clusters, joins the members, starts the operator, and waits until it has connected
+// to the members: a test must find that in the audit logs.
 func newFleet(ctx context.Context, env framework.Environment) (*fleet, error) {
 	created, err := framework.New(ctx, env, "north", "south", "east")
 	if err != nil {
@@ -185,7 +186,12 @@ func newFleet(ctx context.Context, env framework.Environment) (*fleet, error) {
 			return nil, err
 		}
 	}
-	return f, f.startOperator(ctx, 1)
+	if err := f.startOperator(ctx, 1); err != nil {
+		return nil, err
+	}
+	return f, environment.Await(ctx, environment.StartTimeout, "the members to be Ready", func(ctx context.Context) error {
+		return f.CheckMembersReady(ctx, f.MemberNames()...)
+	})
 }
 
 // startOperator starts the operator with all optional features, so that it soon notices what happens
