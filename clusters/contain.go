@@ -115,10 +115,29 @@ func (d *recoveringDecoder) Decode() (action watch.EventType, object runtime.Obj
 // recoverPanic is called by defer. It turns a panic into an error, and ends the session if the kind
 // is required for the engagement.
 func (s *session) recoverPanic(ctx context.Context, err *error) {
-	panicked := recover()
-	if panicked == nil {
-		return
+	if panicked := recover(); panicked != nil {
+		s.contain(ctx, panicked, err)
 	}
+}
+
+// errNotStored fails a session whose cache lacks an object, because a transform returned an error. The
+// error is only in the log: it may quote the object.
+var errNotStored = errors.New("an object of the member could not be transformed for the cache; the operator's log has the error")
+
+// recoverStored is recoverPanic for transforms and for the functions of indexes. Without the object, the
+// cache would be incomplete, so their error ends the session, too.
+func (s *session) recoverStored(ctx context.Context, err *error) {
+	if panicked := recover(); panicked != nil {
+		s.contain(ctx, panicked, err)
+	} else if *err != nil && transport.IsRequired(ctx) {
+		s.logPanic.Do(func() { s.health.Log.Error(*err, "An object was not transformed") })
+		s.endReason.Store(new(errNotStored))
+		s.abandon()
+	}
+}
+
+// contain turns a panic into an error, and ends the session if the kind is required.
+func (s *session) contain(ctx context.Context, panicked any, err *error) {
 	*err = errUndecodable
 	s.logPanic.Do(func() { // only once, because client-go retries
 		s.health.Log.Error(errors.New(transport.Sanitize(fmt.Sprint(panicked))), "The decoder panicked", "stack", string(debug.Stack()))

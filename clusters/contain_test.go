@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/clusters"
 	"github.com/fleetwright/fleetwright/internal/wait"
 )
 
@@ -152,6 +153,48 @@ func TestPanic_in_a_transform_function_ends_the_session(t *testing.T) {
 		return object, nil
 	}))
 	m := env.newMember(t, o, "panic-transform")
+	m.volatiles(volatile("good"), volatile("bad"))
+	m.createSecret(t, m.kubeconfig(t))
+	m.waitForMessage(t, "the decoder panicked on the member's data")
+	m.volatiles(volatile("good"), "")
+	m.waitForConditions(t, summaryConnected)
+}
+
+// An object that a transform refuses would be missing in the cache.
+func TestError_of_a_transform_function_ends_the_session(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	o := env.newOperator(t, "fleet-transform-errors", watchingVolatiles(t, func(object any) (any, error) {
+		if v, is := object.(*Volatile); is && v.Name == "bad" {
+			return nil, errors.New("it quotes the object")
+		}
+		return object, nil
+	}))
+	m := env.newMember(t, o, "error-of-transform")
+	m.volatiles(volatile("good"), volatile("bad")) // the list has one, then the watch the other one
+	m.createSecret(t, m.kubeconfig(t))
+	m.waitForMessage(t, "an object of the member could not be transformed")
+	waitForLogLine(t, "An object was not transformed", "cluster="+m.name, "it quotes the object")
+	m.volatiles(volatile("good"), "")
+	m.waitForConditions(t, summaryConnected)
+}
+
+func TestPanic_in_the_function_of_an_index_ends_the_session(t *testing.T) {
+	t.Parallel()
+	env := sharedEnv(t)
+	setUp := watchingVolatiles(t, func(object any) (any, error) { return object, nil })
+	o := env.newOperator(t, "fleet-index-panics", func(with *setup) {
+		setUp(with)
+		with.addIndexes = func(p *clusters.Provider) error {
+			return p.IndexField(ctx, &Volatile{}, "panics", func(object client.Object) []string {
+				if object.GetName() == "bad" {
+					panic("on purpose")
+				}
+				return nil
+			})
+		}
+	})
+	m := env.newMember(t, o, "panic-index")
 	m.volatiles(volatile("good"), volatile("bad"))
 	m.createSecret(t, m.kubeconfig(t))
 	m.waitForMessage(t, "the decoder panicked on the member's data")

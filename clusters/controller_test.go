@@ -108,7 +108,7 @@ func newControlledOperator(t *testing.T, env *testEnv, namespace string, connect
 	t.Helper()
 	o := &controlledOperator{}
 	o.operator = env.newOperator(t, namespace, func(with *setup) {
-		with.ConnectTimeout = connectTimeout
+		with.ConnectTimeout, with.DirectHandlers = connectTimeout, false
 		with.addControllers = func(m mcmanager.Manager) error {
 			return errors.Join(m.Add(&o.before), o.stock.addTo(m), m.Add(&o.after))
 		}

@@ -30,6 +30,9 @@ func NewMapper(scheme *runtime.Scheme, clusterScoped ...schema.GroupKind) *meta.
 		}
 		plural, singular := meta.UnsafeGuessKindToResource(gvk)
 		plural.Resource = regularPlural(singular.Resource, plural.Resource)
+		if list := gvk.GroupVersion().WithKind(gvk.Kind + "List"); scheme.Recognizes(list) {
+			mapper.AddSpecific(list, plural, singular, scope) // first: the resource is mapped to the last kind
+		}
 		mapper.AddSpecific(gvk, plural, singular, scope)
 	}
 	return mapper

@@ -1,6 +1,7 @@
 package clusters_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -42,6 +43,15 @@ func TestNewMapper_agrees_with_an_API_server(t *testing.T) {
 				continue
 			}
 			compared++
+			if kinds, err := mapper.KindsFor(mapping.Resource); err != nil || !slices.Contains(kinds, gvk) {
+				t.Errorf("%s is %s (%v), want %s", mapping.Resource, kinds, err, gvk)
+			}
+			if list := version.WithKind(resource.Kind + "List"); testScheme.Recognizes(list) {
+				// A cache of some namespaces asks for it.
+				if of, err := mapper.RESTMapping(list.GroupKind(), list.Version); err != nil || of.Scope != mapping.Scope {
+					t.Errorf("%s: %v (%v)", list, of, err)
+				}
+			}
 			if namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; mapping.Resource.Resource != resource.Name || namespaced != resource.Namespaced {
 				t.Errorf("%s is %s (namespaced: %v), want %s (namespaced: %v)", gvk, mapping.Resource.Resource, namespaced, resource.Name, resource.Namespaced)
 			}

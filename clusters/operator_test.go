@@ -87,6 +87,8 @@ type setup struct {
 	secretRules kubeconfig.SecretRules
 	// wrapHub wraps the round tripper of the requests to the hub.
 	wrapHub func(http.RoundTripper) http.RoundTripper
+	// addIndexes adds indexes to those that all operators have.
+	addIndexes func(*clusters.Provider) error
 	// addControllers adds controllers that are engaged before the recorder.
 	addControllers func(mcmanager.Manager) error
 }
@@ -139,8 +141,13 @@ func startOperatorOn(hub *rest.Config, namespace string, changes ...func(*setup)
 			return nil, err
 		}
 	}
-	index := o.provider.IndexField(ctx, &appsv1.Deployment{}, imageIndex, images)
-	if err := errors.Join(index, m.Add(o.recorder), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.secretRules)); err != nil {
+	if _, isWatched := with.Watch[0].(*appsv1.Deployment); isWatched {
+		err = o.provider.IndexField(ctx, &appsv1.Deployment{}, imageIndex, images)
+	}
+	if with.addIndexes != nil {
+		err = errors.Join(err, with.addIndexes(o.provider))
+	}
+	if err := errors.Join(err, m.Add(o.recorder), o.provider.SetupWithManager(lifetime, m.GetLocalManager(), m, with.secretRules)); err != nil {
 		return nil, err
 	}
 	go func() {
@@ -188,11 +195,12 @@ func memberOptions() clusters.Options {
 			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
 			DefaultTransform:     cache.TransformStripManagedFields(),
 		},
-		Watch:         watchedKinds(),
-		UserAgent:     "fleetwright/test",
-		ProbeInterval: 2 * time.Second,
-		MaxListBytes:  32 << 20, // limits how much of the machine a lying member uses
-		Policy:        kubeconfig.Policy{AllowLoopback: true},
+		Watch:          watchedKinds(),
+		DirectHandlers: true, // as the operator
+		UserAgent:      "fleetwright/test",
+		ProbeInterval:  2 * time.Second,
+		MaxListBytes:   32 << 20, // limits how much of the machine a lying member uses
+		Policy:         kubeconfig.Policy{AllowLoopback: true},
 	}
 }
 

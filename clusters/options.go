@@ -44,8 +44,14 @@ type Options struct {
 	// members; [NewMapper] returns one for the kinds of a scheme.
 	Scheme *runtime.Scheme
 	Mapper meta.RESTMapper
-	// Cache is the template of each member's cache: its selectors and transforms.
+	// Cache is the template of each member's cache: its selectors, transforms and namespaces. Other
+	// fields, such as SyncPeriod, are ignored. A transform that returns an error or panics ends the
+	// session of the member.
 	Cache cache.Options
+	// DirectHandlers calls the handlers and predicates of controllers as soon as an object is stored, and
+	// in Engage, which saves memory. They must only add to a queue, as those of Fleetwright's operator. By
+	// default, a handler that takes long delays no other one, and no other member.
+	DirectHandlers bool
 	// Watch lists the kinds that a member's cache syncs before the member is engaged, in the forms in
 	// which controllers watch them: typed, [metav1.PartialObjectMetadata] or unstructured. A member
 	// that does not serve or permit one of them is not engaged. A cache refuses to wait for the

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,19 +94,31 @@ func (p *Provider) LastAnswer(name string) time.Time {
 // fieldIndex is a field index of every member's cache.
 type fieldIndex struct {
 	object  client.Object
+	kind    watchedKind
 	field   string
 	extract client.IndexerFunc
 }
 
-// IndexField adds an index to the caches of all members. It must be called before the first member
-// connects.
+// IndexField adds an index to the caches of all members, for a kind of [Options.Watch]. It must be called
+// before the first member connects.
 func (p *Provider) IndexField(_ context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	kind, err := p.options.watchedKind(object)
+	if err != nil {
+		return fmt.Errorf("index %s: %w", field, err)
+	}
+	if extract == nil {
+		return fmt.Errorf("index %s of %s: its function is nil", field, kind)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.members) > 0 {
 		return errors.New("an index must be added before the first member connects")
 	}
-	p.indexes = append(p.indexes, fieldIndex{object, field, extract})
+	index := fieldIndex{object, kind, field, extract}
+	if slices.ContainsFunc(p.indexes, func(i fieldIndex) bool { return i.kind == kind && i.field == field }) {
+		return fmt.Errorf("%s has an index %s already", kind, field)
+	}
+	p.indexes = append(p.indexes, index)
 	return nil
 }
 

@@ -151,7 +151,8 @@ func (r *Reconciler) reconcile(ctx context.Context, request reconcile.Request) (
 }
 
 // follow updates the member of a Secret and writes nothing. The member ends unless the operator of the hub
-// has accepted it: unless its MemberCluster has an identity, and was created from this Secret.
+// has accepted it: unless its MemberCluster has an identity, and was created from this Secret. A duplicate
+// is tried again after its back-off, and not at once, when the other member is deleted.
 func (r *Reconciler) follow(ctx context.Context, memberSecret *kubeconfig.MemberSecret) (reconcile.Result, error) {
 	if memberSecret == nil {
 		return reconcile.Result{}, nil
@@ -162,6 +163,7 @@ func (r *Reconciler) follow(ctx context.Context, memberSecret *kubeconfig.Member
 	}
 	if mc.Status.ClusterID == "" || mc.Annotations[v1alpha1.AnnotationSecret] != memberSecret.Key().String() {
 		r.provider.removeMembers(memberSecret.Key(), nil)
+		ctrl.LoggerFrom(ctx).Info("The member waits until the operator of the hub accepts it", "cluster", memberSecret.Name)
 		return reconcile.Result{}, nil
 	}
 	m := r.provider.ensureMember(multicluster.ClusterName(mc.Name), memberSecret.Key())
@@ -169,10 +171,11 @@ func (r *Reconciler) follow(ctx context.Context, memberSecret *kubeconfig.Member
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	}
 	config, rejected := memberSecret.Parse(r.provider.options.Policy)
-	if rejected != nil { // the operator may have another policy, and nobody else reports this
+	before := m.shared.observed().credentials
+	m.shared.setDesired(desiredState{config: config, pinned: mc.Status.ClusterID}, rejected)
+	if rejected != nil && m.shared.observed().credentials != before { // the operator may have another policy
 		ctrl.LoggerFrom(ctx).Info("The kubeconfig is rejected", "cluster", mc.Name, "reason", rejected.Reason, "message", rejected.Message)
 	}
-	m.shared.setDesired(desiredState{config: config, pinned: mc.Status.ClusterID}, rejected)
 	return reconcile.Result{}, nil
 }
 

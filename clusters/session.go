@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -196,7 +197,9 @@ func (o *Options) newCluster(s *session) (cluster.Cluster, error) {
 		to.Cache = o.Cache
 		to.Cache.ReaderFailOnMissingInformer = true // an omission must not start a cluster-wide watch
 		to.Cache.DefaultWatchErrorHandler = s.health.HandleError
-		to.Cache.NewInformer, to.NewCache = s.newInformer, o.newCache
+		to.Cache.DefaultEnableWatchBookmarks = new(true) // a watch without them would be silent, see WatchSilence
+		to.Cache.NewInformer, to.NewCache = s.newInformer, s.newCache
+		to.Client.Cache = &client.CacheOptions{Unstructured: true} // an omission must not send requests, either
 	})
 }
 
@@ -205,11 +208,12 @@ func (s *session) newInformer(lw toolscache.ListerWatcher, object runtime.Object
 	// The data of a member must not flood the log: client-go writes a line for each event that it
 	// does not understand.
 	ctx := logr.NewContext(s.ctx, logr.Discard())
-	if kind, is := s.options.required(object); is {
+	if kind, err := s.options.watchedKind(object); err == nil {
 		ctx = transport.WithRequiredKind(ctx, kind.String())
 	}
 	return informer.New(ctx, informer.Options{
-		ListerWatcher: s.containPanics(lw, object), Object: object, Indexers: indexers, Admit: s.cacheLimit.add, Recover: s.recoverPanic,
+		ListerWatcher: s.containPanics(lw, object), Object: object, Indexers: indexers, Admit: s.cacheLimit.add,
+		Recover: s.recoverStored, DirectHandlers: s.options.DirectHandlers,
 	})
 }
 

@@ -1,6 +1,7 @@
 package clusters
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -49,29 +50,69 @@ func (o *Options) watchedKinds() (kinds []watchedKind, err error) {
 	return kinds, err
 }
 
-// required returns the kind of an object, and whether a member's cache must have it before the member is
-// engaged.
-func (o *Options) required(object runtime.Object) (watchedKind, bool) {
+// watchedKind returns the kind of an object. It returns an error if Watch does not have that kind.
+func (o *Options) watchedKind(object runtime.Object) (watchedKind, error) {
 	kind, err := kindOf(object, o.Scheme)
-	return kind, err == nil && slices.Contains(o.watched, kind)
+	if err == nil && !slices.Contains(o.watched, kind) {
+		err = fmt.Errorf("%s is not watched on members: add it to clusters.Options.Watch", kind)
+	}
+	return kind, err
 }
 
 // watchedCache is the cache of a member. It refuses a wait for the informer of a kind that was not
 // listed in Watch: a controller of multicluster-runtime holds a lock for all members meanwhile, so one
 // member that denies this kind, or does not answer, would hold up all others.
 // docs/decisions/a-process-beside-the-operator-only-reads.md says more.
+//
+// When the session has ended, a read returns an error: what is in the cache is no longer current.
 type watchedCache struct {
 	cache.Cache
 	options *Options
+	session context.Context
 }
 
 // newCache returns the cache of a member.
-func (o *Options) newCache(config *rest.Config, options cache.Options) (cache.Cache, error) {
+func (s *session) newCache(config *rest.Config, options cache.Options) (cache.Cache, error) {
 	c, err := NewCache(config, options)
 	if err != nil {
 		return nil, err
 	}
-	return &watchedCache{c, o}, nil
+	return &watchedCache{c, s.options, s.ctx}, nil
+}
+
+// Get reads an object.
+func (c *watchedCache) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	return cmp.Or(c.Cache.Get(ctx, key, object, options...), c.ended())
+}
+
+// List reads objects.
+func (c *watchedCache) List(ctx context.Context, list client.ObjectList, options ...client.ListOption) error {
+	return cmp.Or(c.Cache.List(ctx, list, options...), c.ended())
+}
+
+// ended returns an error if the session has ended.
+func (c *watchedCache) ended() error {
+	if err := c.session.Err(); err != nil {
+		return fmt.Errorf("the connection to the member has ended: %w", err)
+	}
+	return nil
+}
+
+// RemoveInformer removes the informer of a kind that Watch does not have. A session has the others until it
+// ends.
+func (c *watchedCache) RemoveInformer(ctx context.Context, object client.Object) error {
+	if kind, err := c.options.watchedKind(object); err == nil {
+		return fmt.Errorf("%s is in clusters.Options.Watch: its informer cannot be removed", kind)
+	}
+	return c.Cache.RemoveInformer(ctx, object)
+}
+
+// IndexField adds an index for a kind of Watch.
+func (c *watchedCache) IndexField(ctx context.Context, object client.Object, field string, extract client.IndexerFunc) error {
+	if _, err := c.options.watchedKind(object); err != nil {
+		return err
+	}
+	return c.Cache.IndexField(ctx, object, field, extract)
 }
 
 // GetInformer returns the informer of a kind, and creates it if it does not exist.
@@ -99,12 +140,9 @@ func (c *watchedCache) check(object runtime.Object, options []cache.InformerGetO
 	for _, set := range options {
 		set(&get)
 	}
-	kind, err := kindOf(object, c.options.Scheme)
-	if err != nil {
-		return err
-	}
-	if slices.Contains(c.options.watched, kind) || get.BlockUntilSynced != nil && !*get.BlockUntilSynced {
+	if get.BlockUntilSynced != nil && !*get.BlockUntilSynced {
 		return nil
 	}
-	return fmt.Errorf("%s is not watched on members: add it to clusters.Options.Watch", kind)
+	_, err := c.options.watchedKind(object)
+	return err
 }

@@ -28,7 +28,7 @@ import (
 // TestLibrary tests the example of docs/library.md, a controller that runs beside the operator: it gets
 // what happens on each member, and nothing of it is left on a member that leaves.
 func TestLibrary(t *testing.T) {
-	f := testFleet(t)
+	f := testFleet(t, notOnKind("the example runs on this machine, and connects with the address in a member's Secret, which only the operator reaches"))
 	for _, member := range f.MemberNames() {
 		f.Members[member].Kubectl(t, *binFlag, "apply", "-f", "library/member.yaml")
 		t.Cleanup(func() {

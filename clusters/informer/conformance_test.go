@@ -40,15 +40,17 @@ func TestConformance(t *testing.T) {
 	if t.Failed() {
 		return
 	}
-	if diff := cmp.Diff(scripts["client-go"].transcript, scripts["fleetwright"].transcript); diff != "" {
-		t.Errorf("(-client-go +fleetwright)\n%s", diff)
-	}
-	if diff := cmp.Diff(scripts["client-go"].events, scripts["fleetwright"].events); diff != "" {
-		t.Errorf("events (-client-go +fleetwright)\n%s", diff)
-	}
-	for name, count := range map[string]int{"early": 16, "removed": 7, "late": 13} { // a script without events would prove nothing
-		if events := scripts["fleetwright"].events[name]; len(events) != count {
-			t.Errorf("handler %s: %d events, want %d:\n%s", name, len(events), count, strings.Join(events, "\n"))
+	for _, own := range []string{"fleetwright", "direct"} {
+		if diff := cmp.Diff(scripts["client-go"].transcript, scripts[own].transcript); diff != "" {
+			t.Errorf("(-client-go +%s)\n%s", own, diff)
+		}
+		if diff := cmp.Diff(scripts["client-go"].events, scripts[own].events); diff != "" {
+			t.Errorf("events (-client-go +%s)\n%s", own, diff)
+		}
+		for name, count := range map[string]int{"early": 16, "removed": 7, "late": 13} { // a script without events would prove nothing
+			if events := scripts[own].events[name]; len(events) != count {
+				t.Errorf("%s: handler %s: %d events, want %d:\n%s", own, name, len(events), count, strings.Join(events, "\n"))
+			}
 		}
 	}
 }
@@ -62,6 +64,9 @@ var informers = map[string]newInformer{
 	},
 	"fleetwright": func(ctx context.Context, lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		return informer.New(ctx, informer.Options{ListerWatcher: lw, Object: &corev1.ConfigMap{}, Indexers: indexers})
+	},
+	"direct": func(ctx context.Context, lw *toolscache.ListWatch, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		return informer.New(ctx, informer.Options{ListerWatcher: lw, Object: &corev1.ConfigMap{}, Indexers: indexers, DirectHandlers: true})
 	},
 }
 

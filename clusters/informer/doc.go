@@ -10,17 +10,15 @@
 // # What it saves
 //
 // It uses client-go's reflector, queue and loop, and its store with indexes. Only the delivery of
-// events to handlers is its own: it calls the handlers directly. client-go's shared informer has
-// three goroutines and a buffer for each handler, because a handler may take long, and one more
-// goroutine for all of them. Without them, a member costs 6 goroutines and 63 KiB less.
+// events to handlers is its own. client-go's shared informer has three goroutines and a buffer for each
+// handler, because a handler may take long, and one more goroutine for all of them. This one has a
+// goroutine for a handler only while there are events, or none with [Options.DirectHandlers]. Without
+// them, a member costs 6 goroutines and 63 KiB less.
 //
 // # What it does not do
 //
-//   - Handlers must return quickly, for example by adding to a queue, because the next event waits
-//     for them. They must not add or remove handlers.
 //   - There is no resync. A resync period is ignored.
-//   - A handler is called when the store has the event. client-go's informer may call its handlers
-//     later.
+//   - With DirectHandlers, the next event waits for the handlers.
 //
 // The package also has what the cache of a hostile server needs: [Options.Admit] limits the memory
 // of the store, and [Options.Recover] contains panics of the transform function. The informer lists

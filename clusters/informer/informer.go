@@ -23,12 +23,16 @@ type Options struct {
 	// nil: there was no object, or the object is deleted. The result for a deletion is ignored. If
 	// Admit is nil, all objects are stored.
 	Admit func(object, previous any) bool
-	// Recover is deferred while the transform function runs; it turns a panic into an error. If it
-	// is nil, panics are not recovered.
+	// Recover is deferred while the transform function and the functions of indexes run; it turns a
+	// panic into an error. If it is nil, panics are not recovered.
 	Recover func(ctx context.Context, err *error)
+	// DirectHandlers makes the informer call the handlers itself, before it processes the next event.
+	// They must return quickly, as those that only add to a queue. They must not add or remove handlers.
+	// By default, a handler has a queue, and a goroutine while there are events in it.
+	DirectHandlers bool
 }
 
-// Informer is a SharedIndexInformer that calls its handlers directly.
+// Informer is a SharedIndexInformer that costs little at rest.
 type Informer struct {
 	ctx        context.Context // of the requests
 	options    Options
@@ -49,19 +53,6 @@ type Informer struct {
 
 // Informer has all methods itself: it embeds no interface whose methods could be nil.
 var _ toolscache.SharedIndexInformer = (*Informer)(nil)
-
-// registration is a handler of an informer. It is in sync when the informer is, because handlers
-// are called directly.
-type registration struct {
-	toolscache.ResourceEventHandler
-	toolscache.DoneChecker
-}
-
-// HasSynced reports whether the handler was called for all objects of the first list.
-func (r *registration) HasSynced() bool { return isDone(r.DoneChecker) }
-
-// HasSyncedChecker returns a checker that is done when HasSynced is true.
-func (r *registration) HasSyncedChecker() toolscache.DoneChecker { return r.DoneChecker }
 
 // New returns an informer whose requests have this context. The informer ends when the context of
 // its run ends, or this one.
@@ -104,6 +95,14 @@ func (i *Informer) transformObject(object any) (_ any, err error) {
 	return i.transform(object)
 }
 
+// update stores an object, for which it calls the functions of indexes.
+func (i *Informer) update(object any) (err error) {
+	if i.options.Recover != nil {
+		defer i.options.Recover(i.ctx, &err)
+	}
+	return i.store.Update(object)
+}
+
 // process applies the deltas that the queue has for an object.
 func (i *Informer) process(object any, initial bool) error {
 	deltas, ok := object.(toolscache.Deltas)
@@ -140,7 +139,7 @@ func (i *Informer) apply(delta toolscache.Delta, initial bool) error {
 		if !i.admit(delta.Object, before) {
 			return nil // the owner of the informer is about to end it
 		}
-		if err := i.store.Update(delta.Object); err != nil {
+		if err := i.update(delta.Object); err != nil {
 			return err
 		}
 		i.notify(func(h toolscache.ResourceEventHandler) {
@@ -163,8 +162,8 @@ func (i *Informer) admit(object, previous any) bool {
 
 // notify calls the handlers. The caller holds handlersMu.
 func (i *Informer) notify(call func(toolscache.ResourceEventHandler)) {
-	for _, h := range i.handlers {
-		call(h.ResourceEventHandler)
+	for _, r := range i.handlers {
+		r.notify(call)
 	}
 }
 
@@ -207,16 +206,22 @@ func (i *Informer) AddEventHandlerWithOptions(h toolscache.ResourceEventHandler,
 	}
 	i.handlersMu.Lock()
 	defer i.handlersMu.Unlock()
-	r := &registration{h, i.HasSyncedChecker()}
+	// A handler that is called directly is in sync when the informer is.
+	r := &registration{ResourceEventHandler: h, DoneChecker: i.HasSyncedChecker()}
+	if !i.options.DirectHandlers {
+		done := make(chan struct{})
+		r.queue, r.DoneChecker = &queue{}, handled{r.DoneChecker, done}
+		go i.markSynced(r, done)
+	}
 	i.handlers = append(i.handlers, r)
 	for _, object := range i.store.List() {
-		h.OnAdd(object, true)
+		r.notify(func(h toolscache.ResourceEventHandler) { h.OnAdd(object, true) })
 	}
 	return r, nil
 }
 
-// RemoveEventHandler removes a handler. The handler is not called any more when it returns. It does
-// nothing if the handler was removed before.
+// RemoveEventHandler removes a handler. The handler is not called any more when it returns, except that a
+// call may be in progress if it has a queue. It does nothing if the handler was removed before.
 func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegistration) error {
 	r, ok := handle.(*registration)
 	if !ok {
@@ -225,10 +230,13 @@ func (i *Informer) RemoveEventHandler(handle toolscache.ResourceEventHandlerRegi
 	i.handlersMu.Lock()
 	defer i.handlersMu.Unlock()
 	i.handlers = slices.DeleteFunc(i.handlers, func(h *registration) bool { return h == r })
+	if r.queue != nil {
+		r.queue.close()
+	}
 	return nil
 }
 
-// HasSynced reports whether the first list is in the store and all handlers were called for it.
+// HasSynced reports whether the first list is in the store.
 func (i *Informer) HasSynced() bool { return isDone(i.HasSyncedChecker()) }
 
 // HasSyncedChecker returns a checker that is done when HasSynced is true.

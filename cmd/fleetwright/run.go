@@ -273,15 +273,17 @@ func (o *options) memberOptions(types *runtime.Scheme) clusters.Options {
 			DefaultLabelSelector: labels.SelectorFromSet(labels.Set{v1alpha1.LabelManagedBy: v1alpha1.ManagedBy}),
 			DefaultTransform:     delivery.Transform(),
 		},
-		Watch:         delivery.Kinds(),
-		UserAgent:     "fleetwright/" + version,
-		QPS:           o.memberQPS,
-		Burst:         o.memberBurst,
-		MaxListBytes:  o.memberMaxList.Value(),
-		ProbeInterval: o.probeInterval,
-		SecretGrace:   o.secretGrace,
-		Policy:        o.policy,
-		Wrap:          transport.Wrappers(o.traces.wrap(), rewind.Wrap),
+		Watch: delivery.Kinds(),
+		// The handlers of package delivery add to its queues, and do nothing else.
+		DirectHandlers: true,
+		UserAgent:      "fleetwright/" + version,
+		QPS:            o.memberQPS,
+		Burst:          o.memberBurst,
+		MaxListBytes:   o.memberMaxList.Value(),
+		ProbeInterval:  o.probeInterval,
+		SecretGrace:    o.secretGrace,
+		Policy:         o.policy,
+		Wrap:           transport.Wrappers(o.traces.wrap(), rewind.Wrap),
 	}
 }
 

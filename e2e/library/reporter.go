@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +17,7 @@ import (
 	mcbuilder "sigs.k8s.io/multicluster-runtime/pkg/builder"
 	mchandler "sigs.k8s.io/multicluster-runtime/pkg/handler"
 	mcmanager "sigs.k8s.io/multicluster-runtime/pkg/manager"
+	"sigs.k8s.io/multicluster-runtime/pkg/multicluster"
 	mcreconcile "sigs.k8s.io/multicluster-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
@@ -38,10 +41,16 @@ func setUpReporter(m mcmanager.Manager) error {
 		Complete(&reporter{fleet: m})
 }
 
-// Reconcile writes the annotation of one member, if it has changed. The error of a member that is not
-// connected ends the request: there is another one when it connects.
+// resync is how often the report of a member is compared with it. An object that is deleted while the
+// member is away causes no event.
+const resync = time.Minute
+
+// Reconcile writes the annotation of one member, if it has changed.
 func (r *reporter) Reconcile(ctx context.Context, request mcreconcile.Request) (ctrl.Result, error) {
 	member, err := r.fleet.GetCluster(ctx, request.ClusterName)
+	if errors.Is(err, multicluster.ErrClusterNotFound) {
+		return r.whileJoined(ctx, request)
+	}
 	if err != nil {
 		return ctrl.Result{}, err
 	}
@@ -60,7 +69,16 @@ func (r *reporter) Reconcile(ctx context.Context, request mcreconcile.Request) (
 		}
 	}
 	report := fmt.Sprintf("%d of %d not ready, of %d Deployments", notReady, len(pods.Items), len(deployments.Items))
-	return ctrl.Result{}, r.annotate(ctx, request.ClusterName.String(), report)
+	return ctrl.Result{RequeueAfter: resync}, r.annotate(ctx, request.ClusterName.String(), report)
+}
+
+// whileJoined repeats the request of a member that is not connected, until its MemberCluster is deleted.
+func (r *reporter) whileJoined(ctx context.Context, request mcreconcile.Request) (ctrl.Result, error) {
+	err := r.fleet.GetLocalManager().GetClient().Get(ctx, client.ObjectKey{Name: request.ClusterName.String()}, &v1alpha1.MemberCluster{})
+	if err != nil {
+		return ctrl.Result{}, client.IgnoreNotFound(err)
+	}
+	return ctrl.Result{RequeueAfter: resync}, nil
 }
 
 // annotate writes the annotation. A merge patch creates no MemberCluster.
