@@ -3,6 +3,7 @@ package status_test
 import (
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -410,6 +411,16 @@ func TestCompute_sets_the_other_fields(t *testing.T) {
 				Selector:           "fleetwright.dev/appservice=web",
 				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: 7, Removing: 1},
 				Placement:          v1alpha1.PlacementStatus{Excluded: []v1alpha1.ExcludedClusters{{Reason: v1alpha1.ReasonSelectorMismatch, Count: 1, Examples: []string{"c"}}}},
+			},
+		},
+		"more pods than can be counted": {
+			in: NewInput(Chosen("a"), Chosen("b"), Observed("a", Observation(v1alpha1.ClusterReady, Counting(math.MaxInt32, math.MaxInt32))), Observed("b", Observation(v1alpha1.ClusterReady))),
+			want: v1alpha1.AppServiceStatus{
+				ObservedGeneration: Generation,
+				Replicas:           1 << 30, // the mean
+				AvailableReplicas:  new(int32(math.MaxInt32)),
+				Selector:           "fleetwright.dev/appservice=web",
+				Summary:            v1alpha1.ClusterSummary{Clusters: 2, Ready: 2, Display: "2/2", Replicas: 4, ReadyReplicas: math.MaxInt32},
 			},
 		},
 		"Duplicated with different replicas: the mean, rounded up": {
