@@ -9,7 +9,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
@@ -89,18 +88,18 @@ func (p planned) isProgress() bool {
 		}, app.IsDeleting())
 }
 
-// isAvailability reports whether a plan only has other numbers of available pods.
+// isAvailability reports whether a plan only has other numbers of available pods. A plan that repairs
+// slices, which another client edited or deleted, has more.
 func (p planned) isAvailability() bool {
 	have, next := p.have.app.Status, p.next
-	isOther := !ptr.Equal(have.AvailableReplicas, next.AvailableReplicas)
 	isAlike := func(before, after v1alpha1.ClusterStatus) bool {
-		isOther = isOther || !ptr.Equal(before.ObservedAvailableReplicas, after.ObservedAvailableReplicas)
 		before.ObservedAvailableReplicas, after.ObservedAvailableReplicas = nil, nil
 		return equality.Semantic.DeepEqual(before, after)
 	}
 	return equality.Semantic.DeepEqual(withoutAvailability(have), withoutAvailability(next)) &&
 		slices.EqualFunc(have.WorstClusters, next.WorstClusters, isAlike) &&
-		slices.EqualFunc(have.Clusters, next.Clusters, isAlike) && isOther
+		slices.EqualFunc(have.Clusters, next.Clusters, isAlike) &&
+		!equality.Semantic.DeepEqual(have, next) && len(p.have.unwritten(&have)) == 0
 }
 
 // withoutAvailability returns a status without its entries and the number of available pods.

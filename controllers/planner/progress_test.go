@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
+	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 )
@@ -197,6 +198,33 @@ func TestIsAvailability(t *testing.T) {
 			app.Status.WorstClusters = app.Status.DeepCopy().Clusters[:1]
 			p := planned{have: stored{app: app}, next: *app.Status.DeepCopy()}
 			test.change(&p.next)
+			if got := p.isAvailability(); got != test.want {
+				t.Errorf("availability: %t", got)
+			}
+		})
+	}
+}
+
+// A repair of slices does not wait as numbers of available pods do.
+func TestIsAvailability_of_an_AppService_whose_slices_another_client_changed(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		change func(*appslice.Slices)
+		want   bool
+	}{
+		"nothing":             {change: func(*appslice.Slices) {}, want: true},
+		"a slice is missing":  {change: func(s *appslice.Slices) { s[v1alpha1.SlotOf("west")] = nil }},
+		"a label is missing":  {change: func(s *appslice.Slices) { s[3].Labels = nil }},
+		"an entry was copied": {change: func(s *appslice.Slices) { s[3].Clusters = s[v1alpha1.SlotOf("west")].Clusters }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			app := delivering()
+			app.Status.ClustersIn = v1alpha1.ClustersInSlices
+			have := stored{app: app, slices: appslice.Split(app, app.Status.Clusters)}
+			test.change(&have.slices)
+			p := planned{have: have, next: *app.Status.DeepCopy()}
+			p.next.Clusters[0].ObservedAvailableReplicas = new(int32(1))
 			if got := p.isAvailability(); got != test.want {
 				t.Errorf("availability: %t", got)
 			}

@@ -179,7 +179,7 @@ func (s *store) forget(app *v1alpha1.AppService) {
 }
 
 // unwritten returns the slices that differ from the stored ones, if the next entries belong in
-// slices.
+// slices. For the entries that are known, it returns the slices that another client changed.
 func (s *stored) unwritten(next *v1alpha1.AppServiceStatus) []*v1alpha1.AppServiceSlice {
 	if next.ClustersIn != v1alpha1.ClustersInSlices {
 		return nil
