@@ -9,6 +9,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
+// oldestMember is the oldest version that a member may have: the first one with stable
+// ValidatingAdmissionPolicies. It is not tested.
+const oldestMember = "1.30"
+
 // pinnedVersion returns the version of a module that a go.mod of tools pins.
 func pinnedVersion(t *testing.T, file, module string) *version.Version {
 	t.Helper()
@@ -20,7 +24,7 @@ func pinnedVersion(t *testing.T, file, module string) *version.Version {
 }
 
 // tools/go.mod and tools/skew/go.mod decide which versions of Kubernetes are tested. Everything else that
-// names the newest or the oldest one must agree.
+// names the newest or the oldest one must agree. Only members may be older than that.
 func TestVersions_that_are_promised_are_those_that_are_tested(t *testing.T) {
 	const kubernetes = "k8s.io/kubernetes"
 	newest, oldest := pinnedVersion(t, "../tools/go.mod", kubernetes), pinnedVersion(t, "../tools/skew/go.mod", kubernetes)
@@ -33,7 +37,7 @@ func TestVersions_that_are_promised_are_those_that_are_tested(t *testing.T) {
 	for file, sentences := range map[string][]string{
 		"../docs/install.md": {
 			fmt.Sprintf("| hub | %s | %s and newer;", tested, oldestMinor),
-			fmt.Sprintf("| members | %s | not older than three minor versions,", tested),
+			fmt.Sprintf("| members | %s | %s and newer: the member chart asks for it,", tested, oldestMember),
 			fmt.Sprintf("%s is v%s: `make test` uses its API server", newestMinor, newest),
 			fmt.Sprintf("For %s only the API server of v%s is tested: `make test-skew`", oldestMinor, oldest),
 			fmt.Sprintf("(with etcd v%s, Go 1.26 and kubectl v%s)", etcd, newest),
@@ -43,7 +47,7 @@ func TestVersions_that_are_promised_are_those_that_are_tested(t *testing.T) {
 			fmt.Sprintf("the oldest hub that is supported has Kubernetes %s, three minor versions before the newest that is tested.", oldestMinor),
 		},
 		"../charts/fleetwright/Chart.yaml":        {fmt.Sprintf(`kubeVersion: ">=%s.0-0"`, oldestMinor)},
-		"../charts/fleetwright-member/Chart.yaml": {fmt.Sprintf(`kubeVersion: ">=%s.0-0"`, oldestMinor)},
+		"../charts/fleetwright-member/Chart.yaml": {fmt.Sprintf(`kubeVersion: ">=%s.0-0"`, oldestMember)},
 		"../cmd/kubectl-appsvc/doctor/checks.go": {
 			fmt.Sprintf("utilversion.MustParseSemantic(\"v%s.0\"), utilversion.MustParseSemantic(\"v%s.0\")", oldestMinor, newestMinor),
 		},
