@@ -57,9 +57,9 @@ func TestDocumentedCommandsReadSlices(t *testing.T) {
 		}
 	}
 	want := []string{"SLOT CLUSTERS FAILED UNKNOWN"}
-	for slot := range appslice.Slots {
+	for slot := range v1alpha1.SliceCount {
 		for _, entry := range entries {
-			if appslice.SlotOf(entry.Name) == int32(slot) {
+			if v1alpha1.SlotOf(entry.Name) == int32(slot) {
 				want = append(want, map[bool]string{true: "1/1 0 0", false: "0/1 1 0"}[entry.Phase == v1alpha1.ClusterReady])
 			}
 		}

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/e2e/framework"
 )
 
@@ -33,14 +32,14 @@ func TestSlices(t *testing.T) {
 		f.awaitReady(t, app, "north", "south", "east")
 		f.expectInSlices(t, app)
 		var want, got []string
-		for slot := range appslice.Slots {
+		for slot := range v1alpha1.SliceCount {
 			count := 0
 			for member := range regions {
-				if appslice.SlotOf(member) == int32(slot) {
+				if v1alpha1.SlotOf(member) == int32(slot) {
 					count++
 				}
 			}
-			want = append(want, fmt.Sprintf("%s %d %d/%d 0 0", appslice.Name(app.Name, int32(slot)), slot, count, count))
+			want = append(want, fmt.Sprintf("%s %d %d/%d 0 0", v1alpha1.SliceName(app.Name, int32(slot)), slot, count, count))
 		}
 		printed := f.Hub.Kubectl(t, *binFlag, "get", "appserviceslices", "--namespace", namespace, "--selector", selector, "--sort-by=.slot")
 		lines := strings.Split(strings.TrimSpace(printed), "\n")
@@ -72,11 +71,11 @@ func TestSlices(t *testing.T) {
 	t.Run("changes nothing on a cluster whose slice was deleted, and writes it again", func(t *testing.T) {
 		objects := f.deployments(t, app)
 		slice := &v1alpha1.AppServiceSlice{}
-		slice.Namespace, slice.Name = namespace, appslice.Name(app.Name, appslice.SlotOf("north"))
+		slice.Namespace, slice.Name = namespace, v1alpha1.SliceName(app.Name, v1alpha1.SlotOf("north"))
 		if err := f.Hub.Client.Delete(t.Context(), slice); err != nil {
 			t.Fatal(err)
 		}
-		f.Eventually(t, "the slice to be written again", func(context.Context) error { return f.checkSlices(t, app, appslice.Slots) })
+		f.Eventually(t, "the slice to be written again", func(context.Context) error { return f.checkSlices(t, app, v1alpha1.SliceCount) })
 		f.awaitReady(t, app, "north", "south", "east")
 		if diff := cmp.Diff(objects, f.deployments(t, app)); diff != "" {
 			t.Errorf("Deployments changed (-before +after):\n%s", diff)
@@ -152,7 +151,7 @@ func (f *fleet) expectInSlices(t *testing.T, app *v1alpha1.AppService) {
 	if stored.Status.ClustersIn != v1alpha1.ClustersInSlices || len(stored.Status.Clusters) > 0 {
 		t.Errorf("clustersIn is %q, and status.clusters has %d entries", stored.Status.ClustersIn, len(stored.Status.Clusters))
 	}
-	if err := f.checkSlices(t, app, appslice.Slots); err != nil {
+	if err := f.checkSlices(t, app, v1alpha1.SliceCount); err != nil {
 		t.Error(err)
 	}
 }

@@ -265,7 +265,7 @@ func (d *Deliverer) sliceEvents() toolscache.ResourceEventHandler {
 // still there has to be reported.
 func (d *Deliverer) dispatchNewSlice(slice *v1alpha1.AppServiceSlice) {
 	for _, name := range d.engaged() {
-		if appslice.SlotOf(name) == slice.Slot {
+		if v1alpha1.SlotOf(name) == slice.Slot {
 			d.enqueue(name, appOf(slice))
 		}
 	}

@@ -83,7 +83,7 @@ func (s *setup) entry() *v1alpha1.ClusterStatus {
 func (s *setup) slice() *v1alpha1.AppServiceSlice {
 	s.Helper()
 	slice := &v1alpha1.AppServiceSlice{}
-	key := client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name(s.app.Name, appslice.SlotOf(s.cluster))}
+	key := client.ObjectKey{Namespace: s.app.Namespace, Name: v1alpha1.SliceName(s.app.Name, v1alpha1.SlotOf(s.cluster))}
 	s.must(onHub.Get(s.Context(), key, slice))
 	return slice
 }
@@ -285,7 +285,7 @@ func inSlices(app *v1alpha1.AppService) (*v1alpha1.AppService, appslice.Slices) 
 // sameSlot returns the name of a cluster in the slot of another one.
 func sameSlot(cluster string) string {
 	for i := 0; ; i++ {
-		if name := fmt.Sprintf("%s-%d", cluster, i); appslice.SlotOf(name) == appslice.SlotOf(cluster) {
+		if name := fmt.Sprintf("%s-%d", cluster, i); v1alpha1.SlotOf(name) == v1alpha1.SlotOf(cluster) {
 			return name
 		}
 	}
@@ -300,7 +300,7 @@ func TestDispatch_of_slices(t *testing.T) {
 	members := []string{"east", beside, "west"}
 	// change dispatches the change of one slice from these entries of it to those.
 	change := func(d *Deliverer, from, to []v1alpha1.ClusterStatus, changes ...func(after *v1alpha1.AppServiceSlice)) {
-		slot := appslice.SlotOf("east")
+		slot := v1alpha1.SlotOf("east")
 		_, before := inSlices(app(from...))
 		_, after := inSlices(app(to...))
 		before[slot].UID, after[slot].UID = "slice-1", "slice-1"
@@ -360,7 +360,7 @@ func TestDispatch_of_slices(t *testing.T) {
 			},
 		},
 		"a new slice": {
-			dispatch: func(d *Deliverer) { d.sliceEvents().OnAdd(hub[appslice.SlotOf("east")], false) },
+			dispatch: func(d *Deliverer) { d.sliceEvents().OnAdd(hub[v1alpha1.SlotOf("east")], false) },
 			want:     []string{"east", beside},
 		},
 		"a slice that replaces another one": { // a watch that lists again shows the last state only
@@ -373,14 +373,14 @@ func TestDispatch_of_slices(t *testing.T) {
 			dispatch: func(d *Deliverer) {
 				_, before := inSlices(app(entry("east", ready, 2)))
 				_, after := inSlices(app(entry("east", ready, 2)))
-				slot := appslice.SlotOf("east")
+				slot := v1alpha1.SlotOf("east")
 				before[slot].AppService.UID = "another"
 				d.sliceEvents().OnUpdate(before[slot], after[slot])
 			},
 			want: []string{"east", beside},
 		},
 		"a deleted slice": {
-			dispatch: func(d *Deliverer) { d.sliceEvents().OnDelete(hub[appslice.SlotOf("east")]) },
+			dispatch: func(d *Deliverer) { d.sliceEvents().OnDelete(hub[v1alpha1.SlotOf("east")]) },
 		},
 		"entries that move to slices with a new one": {
 			dispatch: func(d *Deliverer) { d.dispatch(t.Context(), app(both[0]), stored) },

@@ -18,7 +18,7 @@ func Of(ctx context.Context, hub client.Reader, app *v1alpha1.AppService, cluste
 	if !app.Status.HasSlices() {
 		return app.Status.Cluster(cluster), true, nil
 	}
-	slice, err := readSlice(ctx, hub, app, appslice.SlotOf(cluster))
+	slice, err := readSlice(ctx, hub, app, v1alpha1.SlotOf(cluster))
 	if err != nil || slice == nil {
 		return nil, false, err
 	}
@@ -53,12 +53,12 @@ func ReadSlices(ctx context.Context, hub client.Reader, app *v1alpha1.AppService
 // readSlice returns a slice of an AppService, or nil if it is missing.
 func readSlice(ctx context.Context, hub client.Reader, app *v1alpha1.AppService, slot int32) (*v1alpha1.AppServiceSlice, error) {
 	slice := &v1alpha1.AppServiceSlice{}
-	err := hub.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: appslice.Name(app.Name, slot)}, slice, client.UnsafeDisableDeepCopy)
+	err := hub.Get(ctx, client.ObjectKey{Namespace: app.Namespace, Name: v1alpha1.SliceName(app.Name, slot)}, slice, client.UnsafeDisableDeepCopy)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, nil
 	case err != nil:
-		return nil, fmt.Errorf("read AppServiceSlice %s: %w", appslice.Name(app.Name, slot), err)
+		return nil, fmt.Errorf("read AppServiceSlice %s: %w", v1alpha1.SliceName(app.Name, slot), err)
 	case slice.AppService.UID != app.UID:
 		return nil, nil
 	}

@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 )
 
 // Changes are counted after countDelay. While more of them follow within countQuiet, the count waits, up
@@ -106,7 +105,7 @@ func visitEntries(apps []v1alpha1.AppService, parts []v1alpha1.AppServiceSlice, 
 		sliced[apps[i].UID] = apps[i].Status.HasSlices()
 	}
 	for i := range parts {
-		if part := &parts[i]; sliced[part.AppService.UID] && part.Name == appslice.Name(part.AppService.Name, part.Slot) {
+		if part := &parts[i]; sliced[part.AppService.UID] && part.Name == v1alpha1.SliceName(part.AppService.Name, part.Slot) {
 			visit(types.NamespacedName{Namespace: part.Namespace, Name: part.AppService.Name}, part.Clusters)
 		}
 	}

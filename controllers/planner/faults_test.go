@@ -18,7 +18,6 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/controllers/entries"
-	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/planner/revise"
 	"github.com/fleetwright/fleetwright/internal/sample"
 	"github.com/fleetwright/fleetwright/internal/wait"
@@ -172,7 +171,7 @@ func TestMember_whose_message_changes_all_the_time(t *testing.T) {
 	t.Parallel()
 	s := newFaultFleet(t)
 	chatty := memberName(7)
-	others := slices.DeleteFunc(allMembers(), func(name string) bool { return appslice.SlotOf(name) == appslice.SlotOf(chatty) })
+	others := slices.DeleteFunc(allMembers(), func(name string) bool { return v1alpha1.SlotOf(name) == v1alpha1.SlotOf(chatty) })
 	s.sent.reset()
 	started := time.Now()
 
@@ -195,7 +194,7 @@ func TestMember_whose_message_changes_all_the_time(t *testing.T) {
 			}
 		}
 	})
-	changes, key, ofChatty := 0, s.key(), "PUT appserviceslices/"+appslice.Name(s.app.Name, appslice.SlotOf(chatty))
+	changes, key, ofChatty := 0, s.key(), "PUT appserviceslices/"+v1alpha1.SliceName(s.app.Name, v1alpha1.SlotOf(chatty))
 	for ; time.Since(started) < *faultTime || s.sent.count(ofChatty) < 2; changes++ {
 		other, sent := others[changes%len(others)], len(s.sent.list())
 		s.observations.Report(key, other, failed)
@@ -212,7 +211,7 @@ func TestMember_whose_message_changes_all_the_time(t *testing.T) {
 		// The plan that was being made may lack the report. The next one has it. Each of them writes the
 		// slice of the member that reports all the time.
 		lines := s.sent.lines()[sent:]
-		at := slices.Index(lines, "PUT appserviceslices/"+appslice.Name(s.app.Name, appslice.SlotOf(other)))
+		at := slices.Index(lines, "PUT appserviceslices/"+v1alpha1.SliceName(s.app.Name, v1alpha1.SlotOf(other)))
 		if before := slices.DeleteFunc(lines[:max(0, at)], func(line string) bool { return line != ofChatty }); len(before) > 2 {
 			t.Errorf("a change of %s was written after %d writes of another entry", other, len(before))
 		}

@@ -14,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout"
 	"github.com/fleetwright/fleetwright/controllers/rollout/stages"
 	"github.com/fleetwright/fleetwright/internal/wait"
@@ -120,7 +119,7 @@ func TestMetrics_count_pod_failures_of_entries_in_slices(t *testing.T) {
 	app.Status.Summary.Clusters = 2
 	failing := []v1alpha1.ClusterStatus{{Name: "east", Reason: v1alpha1.ReasonFailedMount}, {Name: "west", Reason: v1alpha1.ReasonRollingOut}}
 	part := v1alpha1.AppServiceSlice{AppService: v1alpha1.AppServiceReference{Name: "web", UID: "uid"}, Slot: 3, Clusters: failing}
-	part.Namespace, part.Name = "shop", appslice.Name("web", 3)
+	part.Namespace, part.Name = "shop", v1alpha1.SliceName("web", 3)
 	predecessors := part
 	predecessors.AppService.UID = "gone"
 	want := map[podFailure]int{{client.ObjectKeyFromObject(&app), v1alpha1.ReasonFailedMount}: 1}

@@ -138,7 +138,7 @@ func TestEntries_that_an_older_version_wrote_count_instead_of_the_slices(t *test
 		return nil
 	})
 	s.waitForEntries(s.allReady(four...)...)
-	s.waitForSlices(appslice.Slots)
+	s.waitForSlices(v1alpha1.SliceCount)
 	s.checkNeverRemoving()
 }
 

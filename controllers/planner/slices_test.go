@@ -42,7 +42,7 @@ func newSliced(t *testing.T) *fixture {
 	s.start()
 	s.createApp()
 	s.reportReady(four...)
-	s.waitForSlices(appslice.Slots)
+	s.waitForSlices(v1alpha1.SliceCount)
 	return s
 }
 
@@ -96,7 +96,7 @@ func (s *fixture) waitForSlices(want int) {
 func (s *fixture) slice(member string) *v1alpha1.AppServiceSlice {
 	s.Helper()
 	slice := &v1alpha1.AppServiceSlice{}
-	s.must(s.hub.Get(s.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name(s.app.Name, appslice.SlotOf(member))}, slice))
+	s.must(s.hub.Get(s.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: v1alpha1.SliceName(s.app.Name, v1alpha1.SlotOf(member))}, slice))
 	return slice
 }
 
@@ -262,7 +262,7 @@ func TestSlices_of_a_previous_AppService_are_replaced(t *testing.T) {
 	s.options.SliceThreshold = sliceThreshold
 	previous := s.app.DeepCopy()
 	previous.UID = "uid-of-another"
-	left := appslice.Split(previous, []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()}})[appslice.SlotOf("east")]
+	left := appslice.Split(previous, []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now()}})[v1alpha1.SlotOf("east")]
 	s.must(s.hub.Create(t.Context(), left))
 	for _, member := range four {
 		s.join(member)
@@ -424,7 +424,7 @@ func TestWrite_of_a_slice_does_not_modify_its_entries(t *testing.T) {
 	s.stop()
 	addresses := []string{"10.0.0.1", "10.0.0.2"}
 	all := []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterReady, LastTransitionTime: metav1.Now(), Addresses: addresses}}
-	want := appslice.Split(s.app, all)[appslice.SlotOf("east")]
+	want := appslice.Split(s.app, all)[v1alpha1.SlotOf("east")]
 	slice := appslice.Replace(s.slice("east"), want)
 	s.must(newStore(s.hub, s.hub).write(t.Context(), []*v1alpha1.AppServiceSlice{slice}))
 	if &slice.Clusters[0].Addresses[0] != &addresses[0] || slice.ManagedFields == nil && slice.ResourceVersion == s.slice("east").ResourceVersion {
@@ -460,7 +460,7 @@ type staleSlices struct {
 
 func (c *staleSlices) Get(ctx context.Context, key client.ObjectKey, into client.Object, options ...client.GetOption) error {
 	slice, isSlice := into.(*v1alpha1.AppServiceSlice)
-	if !isSlice || c.isCurrent || key.Name != appslice.Name("web", appslice.SlotOf("east")) {
+	if !isSlice || c.isCurrent || key.Name != v1alpha1.SliceName("web", v1alpha1.SlotOf("east")) {
 		return c.Client.Get(ctx, key, into, options...)
 	}
 	if c.slice == nil {
@@ -555,7 +555,7 @@ func TestSlice_that_is_deleted_while_the_planner_runs_loses_no_entry(t *testing.
 	s.must(s.hub.Delete(t.Context(), s.slice("east")))
 	wait.Eventually(t, func() error {
 		slice := &v1alpha1.AppServiceSlice{}
-		if err := s.hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: appslice.Name("web", appslice.SlotOf("east"))}, slice); err != nil {
+		if err := s.hub.Get(t.Context(), client.ObjectKey{Namespace: s.app.Namespace, Name: v1alpha1.SliceName("web", v1alpha1.SlotOf("east"))}, slice); err != nil {
 			return err
 		}
 		if diff := cmp.Diff(want, slice.Clusters); diff != "" {
@@ -692,7 +692,7 @@ func TestCrash_at_any_request_while_entries_move(t *testing.T) {
 		check("moving to slices", killed, 3)
 	}
 	check("moved to slices", killed, 4)
-	if s.app.Status.ClustersIn != v1alpha1.ClustersInSlices || len(s.listSlices()) != appslice.Slots {
+	if s.app.Status.ClustersIn != v1alpha1.ClustersInSlices || len(s.listSlices()) != v1alpha1.SliceCount {
 		t.Fatalf("%d entries in %q, %d slices", len(s.app.Status.Clusters), s.app.Status.ClustersIn, len(s.listSlices()))
 	}
 	for _, member := range four[2:] {

@@ -104,7 +104,7 @@ func (s *store) read(ctx context.Context, app *v1alpha1.AppService) (stored, err
 // noteDeleted records a slice that is no longer on the hub. If its last state is not known, an
 // older one is dropped.
 func (s *store) noteDeleted(slice *v1alpha1.AppServiceSlice, isLastState bool) {
-	if slice.Name != appslice.Name(slice.AppService.Name, slice.Slot) {
+	if slice.Name != v1alpha1.SliceName(slice.AppService.Name, slice.Slot) {
 		return // a copy
 	}
 	s.mu.Lock()
@@ -136,7 +136,7 @@ func (s *store) withDeleted(app *v1alpha1.AppService, stored appslice.Slices) ap
 			stored[slot] = slice
 		}
 	}
-	if deleted.Missing() == appslice.Slots {
+	if deleted.Missing() == v1alpha1.SliceCount {
 		delete(s.deleted, key)
 	}
 	return stored

@@ -12,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 )
 
 const (
@@ -40,7 +39,7 @@ type appVersions struct {
 	app string
 	// slices are the versions of the slices by slot. They are nil until they were read live,
 	// because another process may have written them just before this one started.
-	slices *[appslice.Slots]string
+	slices *[v1alpha1.SliceCount]string
 	// reloadTime is when the versions are read live again, while the cache is behind.
 	reloadTime time.Time
 }
@@ -66,12 +65,12 @@ func (n *newestVersions) reload(ctx context.Context, app *v1alpha1.AppService) (
 	if err := n.live.List(ctx, &list, client.InNamespace(app.Namespace), client.MatchingLabels{v1alpha1.LabelAppService: app.Name}); err != nil {
 		return appVersions{}, fmt.Errorf("list AppServiceSlices: %w", err)
 	}
-	known := appVersions{slices: &[appslice.Slots]string{}}
+	known := appVersions{slices: &[v1alpha1.SliceCount]string{}}
 	if current.UID == app.UID {
 		known.app = current.ResourceVersion
 	}
 	for i := range list.Items {
-		if slice := &list.Items[i]; slice.AppService.UID == app.UID && slice.Name == appslice.Name(app.Name, slice.Slot) {
+		if slice := &list.Items[i]; slice.AppService.UID == app.UID && slice.Name == v1alpha1.SliceName(app.Name, slice.Slot) {
 			known.slices[slice.Slot] = slice.ResourceVersion
 		}
 	}
@@ -127,7 +126,7 @@ func (n *newestVersions) recordSlice(slice *v1alpha1.AppServiceSlice) {
 	defer n.mu.Unlock()
 	known := n.get(slice.AppService.UID)
 	if known.slices == nil {
-		known.slices = &[appslice.Slots]string{}
+		known.slices = &[v1alpha1.SliceCount]string{}
 	}
 	known.slices[slice.Slot] = slice.ResourceVersion
 }

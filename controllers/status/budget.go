@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 	"github.com/fleetwright/fleetwright/controllers/rollout/wording"
 )
 
@@ -47,9 +46,9 @@ var textLimits = []textLimit{
 // limitTextsOfSlices shortens the texts in each AppServiceSlice. A change of one entry then never
 // changes the texts in another slice.
 func limitTextsOfSlices(all []v1alpha1.ClusterStatus) {
-	var parts [appslice.Slots][]*v1alpha1.ClusterStatus
+	var parts [v1alpha1.SliceCount][]*v1alpha1.ClusterStatus
 	for i := range all {
-		slot := appslice.SlotOf(all[i].Name)
+		slot := v1alpha1.SlotOf(all[i].Name)
 		parts[slot] = append(parts[slot], &all[i])
 	}
 	for _, part := range parts {

@@ -154,7 +154,7 @@ func TestChange_of_one_entry_changes_one_slice(t *testing.T) {
 		next = Next(next)
 		before, after := appslice.Split(in.App, in.App.Status.Clusters), appslice.Split(in.App, next.App.Status.Clusters)
 		for slot := range before {
-			if int32(slot) != appslice.SlotOf(changed) && !appslice.IsStored(before[slot], after[slot]) {
+			if int32(slot) != v1alpha1.SlotOf(changed) && !appslice.IsStored(before[slot], after[slot]) {
 				t.Fatalf("%s changed, and slice %d too:\n%s", changed, slot, cmp.Diff(before[slot], after[slot]))
 			}
 		}

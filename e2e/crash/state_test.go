@@ -234,7 +234,7 @@ func (f *fleet) checkPlace(ctx context.Context, app *v1alpha1.AppService) error 
 		return fmt.Errorf("%d entries, and clustersIn is %q", count, app.Status.ClustersIn)
 	}
 	stored, err := f.countSlices(ctx, app)
-	if want := map[bool]int{true: appslice.Slots, false: 0}[inSlices]; err == nil && stored != want {
+	if want := map[bool]int{true: v1alpha1.SliceCount, false: 0}[inSlices]; err == nil && stored != want {
 		err = fmt.Errorf("clustersIn is %q, and there are %d slices", app.Status.ClustersIn, stored)
 	}
 	return err

@@ -159,7 +159,7 @@ func TestDrain_reads_slices(t *testing.T) {
 		if name == "slices-on" {
 			all = append(all, removalPending("sliced", "north"))
 		}
-		slice := appslice.Split(app, all)[appslice.SlotOf("sliced")]
+		slice := appslice.Split(app, all)[v1alpha1.SlotOf("sliced")]
 		switch name {
 		case "slices-missing":
 			continue

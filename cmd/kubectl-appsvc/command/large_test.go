@@ -246,7 +246,7 @@ func TestStatus_counts_missing_slices(t *testing.T) {
 	if got := run(t, "status", "sliced"); strings.Contains(got.out, "missing") || !strings.Contains(got.out, "─ east ") || !strings.Contains(got.out, "─ north") {
 		t.Error(got)
 	}
-	missing := &v1alpha1.AppServiceSlice{ObjectMeta: metav1.ObjectMeta{Name: appslice.Name("sliced", appslice.SlotOf("north")), Namespace: "default"}}
+	missing := &v1alpha1.AppServiceSlice{ObjectMeta: metav1.ObjectMeta{Name: v1alpha1.SliceName("sliced", v1alpha1.SlotOf("north")), Namespace: "default"}}
 	if err := hub.Delete(t.Context(), missing); err != nil {
 		t.Fatal(err)
 	}

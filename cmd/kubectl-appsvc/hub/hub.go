@@ -227,7 +227,7 @@ func (h Client) listSlices(ctx context.Context, options ...client.ListOption) (m
 	all := map[sliceKey]*v1alpha1.AppServiceSlice{}
 	for i := range list.Items {
 		slice := &list.Items[i]
-		if app := slice.AppService; slice.Name == appslice.Name(app.Name, slice.Slot) {
+		if app := slice.AppService; slice.Name == v1alpha1.SliceName(app.Name, slice.Slot) {
 			all[sliceKey{client.ObjectKey{Namespace: slice.Namespace, Name: app.Name}, app.UID, slice.Slot}] = slice
 		}
 	}

@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
-	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 )
 
 // Residents are the AppServices that have an entry for a cluster.
@@ -30,7 +29,7 @@ func (h Client) ResidentsOn(ctx context.Context, cluster string) (Residents, err
 	if err := h.List(ctx, list); err != nil {
 		return nil, fmt.Errorf("list AppServices: %w", err)
 	}
-	slot := appslice.SlotOf(cluster)
+	slot := v1alpha1.SlotOf(cluster)
 	var stored map[sliceKey]*v1alpha1.AppServiceSlice
 	if slices.ContainsFunc(list.Items, func(app v1alpha1.AppService) bool { return app.Status.HasSlices() }) {
 		var err error

@@ -18,7 +18,6 @@ import (
 
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 	"github.com/fleetwright/fleetwright/cmd/kubectl-appsvc/liveness"
-	"github.com/fleetwright/fleetwright/controllers/entries/appslice"
 )
 
 const (
@@ -274,17 +273,14 @@ func (f *fleet) entries(app *v1alpha1.AppService) []v1alpha1.ClusterStatus {
 	if !app.Status.HasSlices() {
 		return app.Status.Clusters
 	}
-	var stored appslice.Slices
-	for slot := range stored {
-		object, exists, _ := f.slices.informer.GetStore().GetByKey(app.Namespace + "/" + appslice.Name(app.Name, int32(slot)))
-		if !exists {
-			continue
-		}
-		if slice := object.(*v1alpha1.AppServiceSlice); slice.AppService.UID == app.UID {
-			stored[slot] = slice
+	var stored []v1alpha1.AppServiceSlice
+	for slot := range int32(v1alpha1.SliceCount) {
+		if object, exists, _ := f.slices.informer.GetStore().GetByKey(app.Namespace + "/" + v1alpha1.SliceName(app.Name, slot)); exists {
+			stored = append(stored, *object.(*v1alpha1.AppServiceSlice))
 		}
 	}
-	return appslice.Join(stored)
+	known, _ := app.Entries(stored)
+	return known
 }
 
 // allMembers returns all MemberClusters, which must not be modified.

@@ -220,7 +220,7 @@ func TestServer_joins_the_entries_of_slices(t *testing.T) {
 	page.until(t, hasCell(namespace+"/big", "east", "Ready"))
 	page.until(t, hasCell(namespace+"/big", "west", "Ready"))
 
-	changed := parts[appslice.SlotOf("west")]
+	changed := parts[v1alpha1.SlotOf("west")]
 	changed.Cluster("west").Phase = "Failed"
 	if err := hub.Update(t.Context(), changed); err != nil {
 		t.Fatal(err)

@@ -4,8 +4,8 @@
 //
 // # Contract
 //
-//   - An AppService whose entries are in slices has all [Slots] slices, even if some are empty. So
-//     a missing slice is no evidence that its clusters have no entry.
+//   - An AppService whose entries are in slices has all [v1alpha1.SliceCount] slices, even if some are
+//     empty. So a missing slice is no evidence that its clusters have no entry.
 //   - A cluster always belongs to the same slot. A change of one entry changes one slice.
 //   - [Join] returns what [Split] was given. It ignores entries that were edited by hand so that
 //     they are in the wrong slice or occur twice.
@@ -25,15 +25,11 @@ import (
 	"github.com/fleetwright/fleetwright/api/v1alpha1"
 )
 
-const (
-	// DefaultThreshold is the number of entries above which they move to slices.
-	DefaultThreshold = 1000
-	// Slots is the number of slices of an AppService.
-	Slots = v1alpha1.SliceCount
-)
+// DefaultThreshold is the number of entries above which they move to slices.
+const DefaultThreshold = 1000
 
 // Slices are the AppServiceSlices of one AppService by slot; nil where one is missing.
-type Slices [Slots]*v1alpha1.AppServiceSlice
+type Slices [v1alpha1.SliceCount]*v1alpha1.AppServiceSlice
 
 // Missing returns the number of missing slices.
 func (s *Slices) Missing() int {
@@ -45,12 +41,6 @@ func (s *Slices) Missing() int {
 	}
 	return missing
 }
-
-// SlotOf returns the slot that the entry of a cluster belongs to. It never changes.
-func SlotOf(cluster string) int32 { return v1alpha1.SlotOf(cluster) }
-
-// Name returns the name of an AppServiceSlice.
-func Name(app string, slot int32) string { return v1alpha1.SliceName(app, slot) }
 
 // BelongInSlices reports whether this many entries are to be in slices. They move back when a fifth
 // less than the threshold is left, so that they do not move to and fro.
@@ -64,9 +54,9 @@ func BelongInSlices(count, threshold int, areInSlices bool) bool {
 
 // Split returns the slices that store these entries.
 func Split(app *v1alpha1.AppService, all []v1alpha1.ClusterStatus) Slices {
-	var parts [Slots][]v1alpha1.ClusterStatus
+	var parts [v1alpha1.SliceCount][]v1alpha1.ClusterStatus
 	for _, entry := range all {
-		slot := SlotOf(entry.Name)
+		slot := v1alpha1.SlotOf(entry.Name)
 		parts[slot] = append(parts[slot], entry)
 	}
 	var split Slices
@@ -75,7 +65,7 @@ func Split(app *v1alpha1.AppService, all []v1alpha1.ClusterStatus) Slices {
 		split[i] = &v1alpha1.AppServiceSlice{
 			ObjectMeta: metav1.ObjectMeta{
 				Namespace:       app.Namespace,
-				Name:            Name(app.Name, slot),
+				Name:            v1alpha1.SliceName(app.Name, slot),
 				Labels:          map[string]string{v1alpha1.LabelAppService: app.Name, v1alpha1.LabelSlot: strconv.Itoa(i)},
 				OwnerReferences: []metav1.OwnerReference{ownerReference(app)},
 			},
@@ -158,7 +148,8 @@ func (s Slices) WithLastKnown(app *v1alpha1.AppService) Slices {
 	return complete
 }
 
-// Join returns the entries of the slices, sorted by name.
+// Join returns the entries of the slices, sorted by name. Other than [v1alpha1.AppService.Entries], it
+// does not read the field slot, which another client may have edited: no entry is lost by that.
 func Join(stored Slices) []v1alpha1.ClusterStatus {
 	var all []v1alpha1.ClusterStatus
 	for slot, slice := range stored {
@@ -166,7 +157,7 @@ func Join(stored Slices) []v1alpha1.ClusterStatus {
 			continue
 		}
 		for i := range slice.Clusters {
-			if SlotOf(slice.Clusters[i].Name) == int32(slot) {
+			if v1alpha1.SlotOf(slice.Clusters[i].Name) == int32(slot) {
 				all = append(all, slice.Clusters[i])
 			}
 		}

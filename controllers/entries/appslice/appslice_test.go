@@ -17,18 +17,6 @@ import (
 
 var web = &v1alpha1.AppService{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "uid-1"}}
 
-// The slots are stored, so they must never change.
-func TestSlotOf_never_changes(t *testing.T) {
-	got := map[string]int32{}
-	for _, cluster := range []string{"", "east", "west", "cluster-0001.example.com"} {
-		got[cluster] = SlotOf(cluster)
-	}
-	want := map[string]int32{"": 20, "east": 26, "west": 28, "cluster-0001.example.com": 30}
-	if diff := gocmp.Diff(want, got); diff != "" {
-		t.Errorf("slots (-want +got):\n%s", diff)
-	}
-}
-
 func TestJoin_returns_what_Split_was_given(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := drawEntries(t)
@@ -52,11 +40,12 @@ func drawEntries(t *rapid.T) []v1alpha1.ClusterStatus {
 func TestJoin_ignores_entries_that_were_edited_by_hand(t *testing.T) {
 	east := v1alpha1.ClusterStatus{Name: "east", Replicas: 2}
 	stored := Split(web, []v1alpha1.ClusterStatus{east})
-	home := SlotOf("east")
-	other := (home + 1) % Slots
+	home := v1alpha1.SlotOf("east")
+	other := (home + 1) % v1alpha1.SliceCount
 	stored[home].Clusters = append(stored[home].Clusters, v1alpha1.ClusterStatus{Name: "east", Replicas: 7})
 	stored[other].Clusters = append(stored[other].Clusters, v1alpha1.ClusterStatus{Name: "east", Replicas: 9})
-	stored[(home+2)%Slots] = nil
+	stored[(home+2)%v1alpha1.SliceCount] = nil
+	stored[home].Slot = other
 	if diff := gocmp.Diff([]v1alpha1.ClusterStatus{east}, Join(stored)); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
@@ -73,18 +62,18 @@ func TestMissing_slices_have_the_last_known_entries(t *testing.T) {
 		app.Status.WorstClusters = append(app.Status.WorstClusters, worst)
 	}
 	stored := Split(app, []v1alpha1.ClusterStatus{east, west})
-	stored[SlotOf("west")], stored[0] = nil, nil
+	stored[v1alpha1.SlotOf("west")], stored[0] = nil, nil
 	complete := stored.WithLastKnown(app)
 	if diff := gocmp.Diff([]v1alpha1.ClusterStatus{east, app.Status.WorstClusters[1]}, Join(complete)); diff != "" {
 		t.Errorf("entries (-want +got):\n%s", diff)
 	}
-	if stored[SlotOf("west")] != nil || complete[0] != nil {
+	if stored[v1alpha1.SlotOf("west")] != nil || complete[0] != nil {
 		t.Error("the stored slices were modified, or an empty one was added")
 	}
 }
 
 func TestIsStored(t *testing.T) {
-	want := Split(web, []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterFailed}})[SlotOf("east")]
+	want := Split(web, []v1alpha1.ClusterStatus{{Name: "east", Phase: v1alpha1.ClusterFailed}})[v1alpha1.SlotOf("east")]
 	if want.Summary != (v1alpha1.SliceSummary{Display: "0/1", Failed: 1}) {
 		t.Errorf("summary %+v", want.Summary)
 	}
