@@ -50,6 +50,12 @@ func verifyPrivileges(ctx context.Context, code int) error {
 		clusterRoles: []string{"fleetwright", "fleetwright-propagation"}, roles: []string{"fleetwright", "fleetwright-configuration-key"},
 		// A snapshot is deleted when nothing has named it for ten minutes.
 		later: []grant{{verb: "delete", resource: "configmaps"}, {verb: "delete", resource: "secrets"}}}
+	if isRest() { // only tests that are marked onKind use these; without KIND, they run here
+		for _, verb := range []string{"create", "delete", "get", "update"} {
+			hub.later = append(hub.later, grant{verb: verb, resource: "appserviceslices.fleetwright.dev"})
+		}
+		hub.later = append(hub.later, grant{verb: "delete", resource: "controllerrevisions.apps"}, grant{verb: "get", resource: "memberclusters.fleetwright.dev"})
+	}
 	members := &access{clusters: joined, account: environment.MemberAccount,
 		clusterRoles: []string{"fleetwright-member", "fleetwright-member-configuration"}, roles: []string{"fleetwright-token"}}
 	return errors.Join(hub.verify(ctx, "hub", all), members.verify(ctx, "member", all))
@@ -61,7 +67,7 @@ type access struct {
 	account      string
 	clusterRoles []string
 	roles        []string // in the namespace of the operator
-	// later are grants that are used only after more time than the suite takes.
+	// later are grants that are used only after more time than the suite takes, or by another run.
 	later []grant
 }
 
