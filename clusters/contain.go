@@ -23,8 +23,8 @@ import (
 	"github.com/fleetwright/fleetwright/clusters/transport"
 )
 
-// A panic ends the operator, with one exception: a panic while the hub decodes the data of a member
-// ends only the session of that member. A member is hostile input, and one bad member must not
+// A panic ends the operator, with one exception: a panic while the hub decodes, transforms or indexes the
+// data of a member ends only the session of that member. A member is hostile input, and one bad member must not
 // affect the others. docs/decisions/a-panic-ends-the-operator.md says why.
 
 // errUndecodable fails a session because the decoder panicked on the data of the member.

@@ -195,7 +195,8 @@ func TestPanic_in_the_function_of_an_index_ends_the_session(t *testing.T) {
 		}
 	})
 	m := env.newMember(t, o, "panic-index")
-	m.volatiles(volatile("good"), volatile("bad"))
+	// The index is asked again when the object is deleted.
+	m.volatiles(volatile("good"), volatile("bad")+"}\n"+`{"type": "DELETED", "object": `+volatile("bad"))
 	m.createSecret(t, m.kubeconfig(t))
 	m.waitForMessage(t, "the decoder panicked on the member's data")
 	m.volatiles(volatile("good"), "")

@@ -51,7 +51,7 @@ func TestProvider_returns_a_cluster_only_until_it_ends(t *testing.T) {
 	m.checkNoCluster(t)
 }
 
-// The provider returns no Cluster of a member that is not connected, whatever the reason is.
+// The provider returns no Cluster of a member that is not connected, for any reason.
 func TestProvider_returns_no_cluster_of_a_member_that_is_not_connected(t *testing.T) {
 	t.Parallel()
 	env := sharedEnv(t)

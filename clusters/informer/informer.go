@@ -95,12 +95,12 @@ func (i *Informer) transformObject(object any) (_ any, err error) {
 	return i.transform(object)
 }
 
-// update stores an object, for which it calls the functions of indexes.
-func (i *Informer) update(object any) (err error) {
+// change changes an object in the store, which calls the functions of indexes, also for a deletion.
+func (i *Informer) change(change func(object any) error, object any) (err error) {
 	if i.options.Recover != nil {
 		defer i.options.Recover(i.ctx, &err)
 	}
-	return i.store.Update(object)
+	return change(object)
 }
 
 // process applies the deltas that the queue has for an object.
@@ -131,7 +131,7 @@ func (i *Informer) apply(delta toolscache.Delta, initial bool) error {
 		if found {
 			i.admit(nil, before)
 		}
-		if err := i.store.Delete(delta.Object); err != nil {
+		if err := i.change(i.store.Delete, delta.Object); err != nil {
 			return err
 		}
 		i.notify(func(h toolscache.ResourceEventHandler) { h.OnDelete(delta.Object) })
@@ -139,7 +139,7 @@ func (i *Informer) apply(delta toolscache.Delta, initial bool) error {
 		if !i.admit(delta.Object, before) {
 			return nil // the owner of the informer is about to end it
 		}
-		if err := i.update(delta.Object); err != nil {
+		if err := i.change(i.store.Update, delta.Object); err != nil {
 			return err
 		}
 		i.notify(func(h toolscache.ResourceEventHandler) {

@@ -100,7 +100,7 @@ func (l *responseLimiter) RoundTrip(request *http.Request) (*http.Response, erro
 func isWatch(request *http.Request) bool { return request.URL.Query().Has("watch") }
 
 // acceptingJSON returns a request that accepts JSON only. client-go's client for metadata prefers another
-// format, whatever its configuration says.
+// format, also if its configuration asks for JSON.
 func acceptingJSON(request *http.Request) *http.Request {
 	accepted := strings.Split(request.Header.Get("Accept"), ",")
 	onlyJSON := slices.DeleteFunc(slices.Clone(accepted), func(format string) bool { return !isJSON(format) })
